@@ -1,0 +1,1 @@
+"""The daemon that owns the engine, and its client."""

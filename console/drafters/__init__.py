@@ -1,0 +1,1 @@
+"""Drafter checkpoints: catalogue, headers, verdict, hub, download."""

@@ -1,0 +1,1 @@
+"""Tuning profiles: what to launch, how to speculate, what it should reach."""
