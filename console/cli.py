@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "swap": ("swap", "Swap the drafter."),
     "targets": ("targets", "Break-even and goals, from numbers or from the running rig."),
     "explain": ("explain", "Post-mortem of a saved server log."),
+    "check": ("check", "Will this drafter fit? The verdict from config and header, before the download."),
     "profiles": ("profiles", "List, show and manage tuning profiles."),
     "doctor": ("doctor", "Check this box: Python, SGLang, NVML, terminal, disk, ports."),
     "agent": ("agent", "Status, stop and logs of the rig's daemon."),
