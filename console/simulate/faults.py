@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 
 KINDS: dict[str, str] = {
@@ -36,6 +37,8 @@ class Faults:
     """The faults in force, by kind, with one number each."""
 
     active: dict[str, float] = field(default_factory=dict)
+    since_s: dict[str, float] = field(default_factory=dict)
+    """Monotonic seconds at which each came into force."""
 
     def __contains__(self, kind: str) -> bool:
         return kind in self.active
@@ -53,6 +56,11 @@ class Faults:
         if kind not in KINDS:
             raise FaultError(f"no fault {kind!r}; there are {', '.join(KINDS)}")
         self.active[kind] = argument
+        self.since_s[kind] = time.monotonic()
+
+    def overdue(self, kind: str) -> bool:
+        """Whether a fault whose argument is a delay in seconds has to strike by now."""
+        return kind in self.active and time.monotonic() - self.since_s[kind] >= self.active[kind]
 
     def clear(self, kind: str) -> None:
         """Take a fault back; "all" takes back every one."""

@@ -67,7 +67,7 @@ def _gauge(engine: Engine, name: str, help_text: str, value: float) -> Family:
 
 def _rank_zero(engine: Engine) -> Iterator[Family]:
     """Gauges that only rank 0 sets."""
-    gauges, options = engine.gauges, engine.options
+    gauges = engine.gauges
     used = engine.used_tokens
     yield _gauge(engine, "num_running_reqs", "The number of running requests.", len(engine.running))
     yield _gauge(engine, "num_queue_reqs", "The number of requests in the waiting queue.", len(engine.queue))
@@ -80,7 +80,6 @@ def _rank_zero(engine: Engine) -> Iterator[Family]:
     yield _gauge(engine, "fwd_occupancy", "Forward pass GPU occupancy percentage.", _occupancy(engine))
     yield _gauge(engine, "is_cuda_graph", "Whether the batch is using CUDA graph.", 0.0)
     yield _gauge(engine, "utilization", "The utilization.", 0.0)
-    yield _gauge(engine, "max_running_requests", "Maximum number of running requests.", options.max_running)
     yield (
         "realtime_tokens_total",
         "counter",

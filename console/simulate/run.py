@@ -92,21 +92,22 @@ class Life:
         self._workers = workers
         guard = asyncio.create_task(self._watch_workers())
         clock = asyncio.create_task(self._tick())
+        life = asyncio.create_task(self._live(workers))
         try:
-            try:
-                await self.startup.run()
-            except StartFailedError as failed:
-                return failed.code
-            serve = asyncio.create_task(self._serve(workers))
-            done, _ = await asyncio.wait({serve, guard}, return_when=asyncio.FIRST_COMPLETED)
-            ended = done.pop()
-            serve.cancel()
-            return ended.result()
+            done, _ = await asyncio.wait({life, guard}, return_when=asyncio.FIRST_COMPLETED)
+            return done.pop().result()
         finally:
-            guard.cancel()
-            clock.cancel()
+            for task in (life, guard, clock):
+                task.cancel()
             if self.options.state_file:
                 self.options.state_file.unlink(missing_ok=True)
+
+    async def _live(self, workers: Workers) -> int:
+        try:
+            await self.startup.run()
+        except StartFailedError as failed:
+            return failed.code
+        return await self._serve(workers)
 
     async def _serve(self, workers: Workers) -> int:
         from aiohttp import web
@@ -165,8 +166,9 @@ class Life:
                 if request.own:  # the simulated clients hang up
                     request.max_tokens = min(request.max_tokens, request.generated + 1)
             left = len(self.engine.running) + len(self.engine.queue)
+            rids = [request.rid for request in (*self.engine.running, *self.engine.queue)]
             self.log.main(
-                f"Gracefully exiting... Remaining number of requests {left}. Remaining requests remaining_rids=[]."
+                f"Gracefully exiting... Remaining number of requests {left}. Remaining requests remaining_rids={rids}."
             )
             if not left or self.engine.paused:
                 break
@@ -176,12 +178,11 @@ class Life:
     async def _tick(self) -> None:
         """The clock of everything that happens by itself."""
         count = 0
-        started = time.monotonic()
         while True:
             await asyncio.sleep(TICK_S)
             count += 1
             faults = self.engine.faults
-            if "crash" in faults and time.monotonic() - started >= faults.argument("crash", 0):
+            if faults.overdue("crash"):
                 os.kill(os.getpid(), signal.SIGKILL)
             if "hang" in faults:
                 continue
@@ -217,6 +218,10 @@ class Life:
             await asyncio.sleep(0.5)
             if crashed := self._workers.crashed():
                 name, pid, code = crashed
+                if self._phase[0] not in {"http", "serving"}:
+                    rank = name.rpartition("_")[2]
+                    self.log.main(f"Rank {rank} scheduler died during initialization (exit code: {code}).")
+                    return 1
                 self.log.main(
                     f"Subprocess {name} (pid={pid}) crashed with exit code {code}. Triggering SIGQUIT for cleanup..."
                 )
