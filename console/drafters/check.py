@@ -112,9 +112,11 @@ def _get(url: str, route: str) -> dict[str, Any]:
 
 
 def _identical(ours: Checkpoint, theirs: Checkpoint, subject: Subject) -> bool | None:
-    """Are the weights byte for byte the same? Cheap answers first; the files are read to the first difference."""
+    """Is it the running one: the same config facts, and weights the same byte for byte? Cheap answers first; the files are read to the first difference."""
     running = subject.running
-    if running is None or not subject.drafter.has_header or subject.drafter.weights.tensors != running.weights.tensors:
+    if running is None or not subject.drafter.has_header or subject.drafter.facts != running.facts:
+        return False
+    if subject.drafter.weights.tensors != running.weights.tensors:
         return False
     mine, other = subject.drafter.weights.files, running.weights.files
     if all(file.sha256 for file in (*mine, *other)):
