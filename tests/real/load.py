@@ -16,7 +16,7 @@ import time
 import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Load:
         self._lock = threading.Lock()
         self._threads = [threading.Thread(target=self._client, args=(seed,), daemon=True) for seed in range(clients)]
 
-    def __enter__(self) -> Load:
+    def __enter__(self) -> Self:
         for thread in self._threads:
             thread.start()
         return self
