@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from console.paths import RigPaths
 
 COUNT = 8
+COUNT_VARIABLE = "SGLANG_SIM_GPUS"
+"""Environment of the agent: how many cards the simulated box has, for boxes larger than the usual one."""
 GIB = 1024**3
 NAME = "SIMULATED H200"
 DRIVER = "SIMULATED 580.159"
@@ -68,7 +70,7 @@ class SimulatedGpus:
     def _gpu(self, index: int, state: EngineFile | None, now: float, passed_s: float) -> Gpu:
         faults = state.faults if state else {}
         uuid = f"GPU-51000000-0000-0000-0000-{index:012d}"
-        pci = f"00000000:{0x18 + 0x11 * index:02X}:00.0"
+        pci = f"{index // 8:08X}:{0x18 + 0x11 * (index % 8):02X}:00.0"
         if "lost_gpu" in faults and int(faults["lost_gpu"]) == index:
             return Gpu(
                 index=index, name=NAME, uuid=uuid, pci=pci, state="lost", note=LOST, xid=79, xid_at_s=now, at_s=now
@@ -139,4 +141,5 @@ def _memory_bytes(state: EngineFile) -> int:
 
 def open_source(paths: RigPaths) -> SimulatedGpus:
     """The simulated GPUs of a rig."""
-    return SimulatedGpus(paths.probe / "simulated-engine.json")
+    count = os.environ.get(COUNT_VARIABLE, "")
+    return SimulatedGpus(paths.probe / "simulated-engine.json", int(count) if count.isdigit() else COUNT)
