@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 DEPTH_LIMIT = 1000
 """Far above any depth a server drafts at; keeps a typing error from becoming a minute of arithmetic."""
@@ -77,10 +78,11 @@ def count(name: str, value: int) -> int:
 
 def depth(value: float) -> int:
     """``value`` as a draft depth, 0 (speculation off) or more; a gauge gives it as a float."""
-    whole = int(value) if isinstance(value, float) and value.is_integer() else value
-    if count("depth", whole) > DEPTH_LIMIT:  # type: ignore[arg-type]  # count refuses what is not whole
-        raise NumberError(f"depth must be at most {DEPTH_LIMIT}, not {value}")
-    return int(whole)
+    gauge: Any = value
+    whole = count("depth", int(gauge) if isinstance(gauge, float) and gauge.is_integer() else gauge)
+    if whole > DEPTH_LIMIT:
+        raise NumberError(f"depth must be at most {DEPTH_LIMIT}, not {whole}")
+    return whole
 
 
 def result(what: str, value: float) -> float:
