@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from console.simulate import VERSION
+from console.simulate import VERSION, tracebacks
 from console.simulate.model import fits
 
 if TYPE_CHECKING:
@@ -28,16 +28,6 @@ KV_GB = 41.0
 GRAPH_GB = 2.1
 SHARDS = 62
 GRAPH_BATCHES = (1, 2, 4, 8, 12, 16, 24, 32, 40, 48)
-
-OUT_OF_MEMORY = (
-    "CUDA out of memory. Tried to allocate 1.94 GiB. GPU {rank} has a total capacity of 139.80 GiB of which "
-    "1.11 GiB is free. Including non-PyTorch memory, this process has 138.68 GiB memory in use."
-)
-CAPTURE_ADVICE = (
-    "Possible solutions:\n1. set --mem-fraction-static to a smaller value (e.g., 0.8 or 0.7)\n"
-    "2. set --cuda-graph-max-bs-decode to a smaller value (e.g., 16)\n"
-    "3. disable decode CUDA graph by --cuda-graph-backend-decode=disabled. (Not recommended. Huge performance loss)"
-)
 
 
 class StartFailedError(Exception):
@@ -73,15 +63,9 @@ class Startup:
         """
         options = self._options
         self._log.main(f"SIMULATED engine: SGLang {VERSION}'s interfaces without a GPU; every figure is simulated")
-        for path in (options.model, options.drafter):
+        for path, is_drafter in ((options.model, False), (options.drafter, True)):
             if path.startswith(("/", "./", "~")) and not Path(path).expanduser().is_dir():
-                self._log.raw("Traceback (most recent call last):")
-                self._log.raw('  File "/opt/sglang/lib/transformers/utils/hub.py", line 488, in cached_files')
-                self._log.raw('    raise OSError(f"{e}") from e')
-                self._log.raw(
-                    f"OSError: Repo id must be in the form 'repo_name' or 'namespace/repo_name': '{path}'. "
-                    "Use `repo_type` argument if needed."
-                )
+                self._log.raw(tracebacks.missing_folder(path, drafter=is_drafter))
                 raise StartFailedError(1)
         self._log.main(
             f"server_args={{'simulated': True, 'model_path': {options.model!r}, 'tp_size': {options.tp}, "
@@ -210,21 +194,16 @@ class Startup:
         options = self._options
         if "oom_at_graph_capture" in options.faults and kind in {"target verify", "decode"}:
             for rank in range(options.tp):
-                text = OUT_OF_MEMORY.format(rank=rank)
-                self._crash(f"Exception: Capture cuda graph failed: {text}\n{CAPTURE_ADVICE}", rank)
+                self._crash(tracebacks.out_of_memory(rank), rank)
             raise self._sigquit()
         if kind == "draft decode" and ("drafter_wrong_shape" in options.faults or not fits(options.drafter)):
             for rank in range(options.tp):
-                self._crash("RuntimeError: Check failed: input.size(1) == weight.size(0) (7168 vs. 4096) : ", rank)
+                self._crash(tracebacks.wrong_shape(), rank)
             raise self._sigquit()
 
     def _crash(self, text: str, rank: int) -> None:
         self._log.rank("Scheduler hit an exception: Traceback (most recent call last):", rank)
-        self._log.raw(
-            '  File "/opt/sglang/lib/sglang/srt/managers/scheduler.py", line 6360, in run_scheduler_process\n'
-            "    scheduler = Scheduler(\n                ^^^^^^^^^^"
-        )
-        self._log.raw(text + "\n")
+        self._log.raw(text)
 
     def _sigquit(self) -> StartFailedError:
         self._log.main("Received sigquit from a child process. It usually means the child failed.")
