@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "targets": ("targets", "Break-even and goals, from numbers or from the running rig."),
     "explain": ("explain", "Post-mortem of a saved server log."),
     "check": ("check", "Will this drafter fit? The verdict from config and header, before the download."),
+    "pull": ("pull", "Download a drafter from the hub: resumable, proven."),
     "profiles": ("profiles", "List, show and manage tuning profiles."),
     "doctor": ("doctor", "Check this box: Python, SGLang, NVML, terminal, disk, ports."),
     "agent": ("agent", "Status, stop and logs of the rig's daemon."),

@@ -112,7 +112,7 @@ def _get(url: str, route: str) -> dict[str, Any]:
 
 
 def _identical(ours: Checkpoint, theirs: Checkpoint, subject: Subject) -> bool | None:
-    """Is it the running one: the same config facts, and weights the same byte for byte? Cheap answers first; the files are read to the first difference."""
+    """Is it the running one: the same facts and the same bytes? The files are read to the first difference."""
     running = subject.running
     if running is None or not subject.drafter.has_header or subject.drafter.facts != running.facts:
         return False
