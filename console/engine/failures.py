@@ -234,7 +234,7 @@ def _module_advice(text: str) -> str:
     package = _PACKAGES.get(module, "")
     named = f" (the package is {package})" if package else ""
     return (
-        f"the Python module {module} is missing in the engine's environment{named}: install SGLang there with all it depends on,"
+        f"the Python module {module} is missing in the engine's environment{named}: install SGLang with all it depends on"
         " into the interpreter that the profile names"
     )
 

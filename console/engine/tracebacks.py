@@ -1,4 +1,4 @@
-"""Python tracebacks in a log: whose they are, whether they were fatal, what the exception said, through which frames it came."""
+"""Python tracebacks in a log: whose they are, whether they were fatal, what the exception said, through which frames."""
 
 from __future__ import annotations
 
