@@ -154,10 +154,16 @@ def used_bytes_by_pid(gpus: tuple[rig.Gpu, ...]) -> dict[int, int]:
     return used
 
 
-def with_ranks(gpus: tuple[rig.Gpu, ...], ranks: dict[str, int], ours: frozenset[int]) -> tuple[rig.Gpu, ...]:
-    """GPUs with the engine's rank by UUID, and the engine's own processes marked."""
+def with_ranks(
+    gpus: tuple[rig.Gpu, ...], ranks: dict[str, int], ours: frozenset[int], names: dict[int, str] | None = None
+) -> tuple[rig.Gpu, ...]:
+    """GPUs with the engine's rank by UUID, the engine's own processes marked, and all of them named."""
+    known = names or {}
     marked = []
     for gpu in gpus:
-        processes = tuple(msgspec.structs.replace(entry, ours=entry.pid in ours) for entry in gpu.processes)
-        marked.append(msgspec.structs.replace(gpu, rank=ranks.get(gpu.uuid), processes=processes))
+        processes = tuple(
+            msgspec.structs.replace(entry, ours=entry.pid in ours, name=entry.name or known.get(entry.pid, ""))
+            for entry in gpu.processes
+        )
+        marked.append(msgspec.structs.replace(gpu, rank=ranks.get(gpu.uuid, gpu.rank), processes=processes))
     return tuple(marked)
