@@ -54,6 +54,7 @@ MARKS = {True: "ok", False: "NO", None: "? "}
 
 def _print(judgement: Judgement, subject: Subject) -> None:
     """The verdict first, then the table, then what to do."""
+    from console.drafters import check as room
     from console.drafters.header import gigabytes
 
     click.echo(f"{judgement.verdict.upper()}: {judgement.why}")
@@ -70,6 +71,11 @@ def _print(judgement: Judgement, subject: Subject) -> None:
             click.echo(f"           drafter {_safe(str(item.drafter))}   reference {_safe(str(item.reference))}")
     for note in judgement.notes:
         click.echo(f"      note {_safe(note)}")
+    if both := room.comparison(subject):
+        shared = "" if both.vocabulary_overlap is None else f", {both.vocabulary_overlap:.0%} of the draft vocabulary shared"
+        click.echo(f"  against the running drafter: {both.relation} ({both.why}{shared})")
+        if both.head_note:
+            click.echo(f"      note {both.head_note}")
     click.echo()
     click.echo(f"next: {judgement.todo}")
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from console.drafters.compare import Comparison, compare
 from console.drafters.facts import TargetFacts, parse_config, target_facts
 from console.drafters.header import UnreadableError
 from console.drafters.source import Checkpoint, open_checkpoint
@@ -39,6 +40,14 @@ def check(drafter: str, *, target: str = "", running: str = "", algorithm: str =
     if current:
         subject = msgspec.structs.replace(subject, identical=_identical(ours, current[0], subject))
     return judge(subject), subject
+
+
+def comparison(subject: Subject) -> Comparison | None:
+    """The drafter and the running one tensor by tensor, when both are on this disk."""
+    if subject.running is None or not (subject.drafter.local and subject.running.local):
+        return None
+    mine, theirs = open_checkpoint(subject.drafter.label), open_checkpoint(subject.running.label)
+    return compare(subject.drafter, mine, subject.running, theirs)
 
 
 def _running(name: str, *, required: bool) -> tuple[Checkpoint, Drafter] | None:
@@ -162,6 +171,7 @@ def as_json(judgement: Judgement, subject: Subject) -> dict[str, Any]:
         },
         "target": msgspec.to_builtins(subject.target) if subject.target else None,
         "running": subject.running.label if subject.running else None,
+        "comparison": msgspec.to_builtins(comparison(subject)),
         "bytes_expected": judgement.bytes_expected,
         "notes": list(judgement.notes),
     }
