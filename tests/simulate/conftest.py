@@ -100,6 +100,14 @@ class SimulatedEngine:
         self.process.wait(10)
 
 
+@pytest.fixture(scope="session")
+def serving(tmp_path_factory, eagle):
+    """One engine for every test that only looks, or puts back what it changes."""
+    engine = SimulatedEngine(tmp_path_factory.mktemp("sim"), [*eagle, "--sim-clients", "1"], {}, free_port())
+    yield engine.ready()
+    engine.end()
+
+
 @pytest.fixture
 def start(tmp_path_factory):
     """Start simulated engines; each ends with the test."""
@@ -116,10 +124,10 @@ def start(tmp_path_factory):
         engine.end()
 
 
-@pytest.fixture
-def eagle(tmp_path) -> list[str]:
+@pytest.fixture(scope="session")
+def eagle(tmp_path_factory) -> list[str]:
     """Flags of a speculative launch with prebuilt depths 0, 1, 2, 3, 5."""
-    tiers = tmp_path / "tiers.json"
+    tiers = tmp_path_factory.mktemp("tiers") / "tiers.json"
     tiers.write_text('{"1": {"candidate_steps": [0, 1, 2, 3, 5], "warmup_batches": 1000000000}}')
     return [
         *[

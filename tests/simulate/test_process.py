@@ -46,9 +46,8 @@ def test_the_log_says_simulated_first_and_tells_the_phases_in_order(start, eagle
     assert len([line for line in lines if "Load weight begin" in line]) == 16
 
 
-def test_workers_are_titled_as_sglangs(start, eagle):
-    engine = start(*eagle).ready()
-    titles = sorted(engine.children().values())
+def test_workers_are_titled_as_sglangs(serving):
+    titles = sorted(serving.children().values())
     assert titles == ["sglang::detokenizer", *(f"sglang::scheduler_TP{rank}" for rank in range(8))]
 
 
@@ -59,15 +58,14 @@ def test_one_rank_has_no_tag(start):
     assert sorted(engine.children().values()) == ["sglang::detokenizer", "sglang::scheduler"]
 
 
-def test_read_routes_have_the_real_ones_shape(start, eagle):
-    engine = start(*eagle).ready()
+def test_read_routes_have_the_real_ones_shape(serving):
     for path, fixture in (
         ("/model_info", "http_idle/model_info.txt"),
         ("/v1/models", "http_idle/v1_models.txt"),
         ("/v1/loads", "http_load/v1_loads.txt"),
         ("/server_info", "http_load/server_info.txt"),
     ):
-        status, answer = engine.get(path)
+        status, answer = serving.get(path)
         real = json.loads((FIXTURES / fixture).read_text())
         assert status == 200
         assert_same_shape(answer, real, path)
@@ -110,29 +108,29 @@ def test_server_info_says_simulated_and_masks_keys(start, eagle):
         assert status == expected or (isinstance(expected, set) and status in expected), path
 
 
-def test_generate_answers_with_a_histogram(start, eagle):
-    engine = start(*eagle, "--sim-clients", "none").ready()
-    status, answer = engine.get("/generate", {"text": "one two", "sampling_params": {"max_new_tokens": 40}}, timeout=15)
+def test_generate_answers_with_a_histogram(serving):
+    status, answer = serving.get(
+        "/generate", {"text": "one two", "sampling_params": {"max_new_tokens": 40}}, timeout=15
+    )
     meta = answer["meta_info"]
     assert status == 200
     assert meta["completion_tokens"] == len(answer["output_ids"]) == len(answer["text"].split()) == 40
     assert sum(meta["spec_correct_drafts_histogram"]) == meta["spec_verify_ct"]
     assert meta["spec_accept_length"] == pytest.approx(40 / meta["spec_verify_ct"])
     assert meta["prompt_tokens"] == 2
-    status, chat = engine.get(
+    status, chat = serving.get(
         "/v1/chat/completions", {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 8}
     )
     assert (status, chat["usage"]["completion_tokens"]) == (200, 8)
 
 
-def test_pausing_is_seen_by_ready(start, eagle):
-    engine = start(*eagle, "--sim-clients", "2").ready()
-    assert engine.get("/ready")[0] == 200
-    assert engine.get("/pause_generation", {"mode": "retract"})[0] == 200
-    assert engine.get("/ready")[0] == 503
-    assert engine.get("/flush_cache")[0] == 200
-    assert engine.get("/continue_generation", {"torch_empty_cache": False})[0] == 200
-    assert engine.get("/ready")[0] == 200
+def test_pausing_is_seen_by_ready(serving):
+    assert serving.get("/ready")[0] == 200
+    assert serving.get("/pause_generation", {"mode": "retract"})[0] == 200
+    assert serving.get("/ready")[0] == 503
+    assert serving.get("/flush_cache")[0] == 200
+    assert serving.get("/continue_generation", {"torch_empty_cache": False})[0] == 200
+    assert serving.get("/ready")[0] == 200
 
 
 def test_unknown_internal_state_is_refused_the_way_sglang_does(start):
@@ -215,12 +213,11 @@ def test_depth_and_swap_commands(start, eagle):
         ({"op": "dance"}, "no command"),
     ],
 )
-def test_refused_commands_say_why_and_change_nothing(start, eagle, payload, why):
-    engine = start(*eagle, "--sim-clients", "none").ready()
-    ok, acks = engine.command(9, payload)
+def test_refused_commands_say_why_and_change_nothing(serving, payload, why):
+    ok, acks = serving.command(9, payload)
     assert not ok
     assert [why in ack["message"] for ack in acks] == [True] * 8
-    assert engine.get("/server_info")[1]["internal_states"][0]["speculative_num_steps"] == 2
+    assert serving.get("/server_info")[1]["internal_states"][0]["speculative_num_steps"] == 2
 
 
 # --------------------------------------------------------------------------------------------------- the end
@@ -311,21 +308,19 @@ def test_taken_port_never_exits(start):
         assert len(engine.children()) == 9
 
 
-def test_hang_takes_connections_and_answers_nothing(start):
-    engine = start().ready()
-    engine.get("/sim/fault", {"kind": "hang"})
+def test_hang_takes_connections_and_answers_nothing(serving):
+    serving.get("/sim/fault", {"kind": "hang"})
     with pytest.raises(TimeoutError):
-        engine.get("/v1/loads", timeout=0.5)
-    engine.get("/sim/fault", {"kind": "hang", "clear": True})
-    assert engine.get("/v1/loads")[0] == 200
+        serving.get("/v1/loads", timeout=0.5)
+    serving.get("/sim/fault", {"kind": "hang", "clear": True})
+    assert serving.get("/v1/loads")[0] == 200
 
 
-def test_bad_metrics(start, eagle):
-    engine = start(*eagle).ready()
-    engine.get("/sim/fault", {"kind": "metrics_garbage"})
-    assert isinstance(engine.get("/metrics")[1], bytes)
-    engine.get("/sim/fault", {"kind": "all", "clear": True})
-    assert b"sglang:gen_throughput" in engine.get("/metrics")[1]
+def test_bad_metrics(serving):
+    serving.get("/sim/fault", {"kind": "metrics_garbage"})
+    assert isinstance(serving.get("/metrics")[1], bytes)
+    serving.get("/sim/fault", {"kind": "all", "clear": True})
+    assert b"sglang:gen_throughput" in serving.get("/metrics")[1]
 
 
 def test_log_flood_and_truncation(start):
@@ -338,9 +333,8 @@ def test_log_flood_and_truncation(start):
     assert engine.log_path.stat().st_size < 2000
 
 
-def test_unknown_fault_is_refused(start):
-    engine = start().ready()
-    status, answer = engine.get("/sim/fault", {"kind": "melt"})
+def test_unknown_fault_is_refused(serving):
+    status, answer = serving.get("/sim/fault", {"kind": "melt"})
     assert status == 400
     assert "no fault 'melt'" in answer["error"]
 
