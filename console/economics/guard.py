@@ -121,13 +121,13 @@ def unit_suspicion(baseline_tok_s: float, cycle_ms: float) -> str:
 
     A cycle verifies with one pass of the target, so it takes about one decode (1000 / baseline ms) or a few of them.
     """
-    decode_ms = 1000.0 / positive("baseline_tok_s", baseline_tok_s)
-    share = positive("cycle_ms", cycle_ms) / decode_ms
+    share = positive("baseline_tok_s", baseline_tok_s) * positive("cycle_ms", cycle_ms) / 1000.0
     if SUSPICIOUS_LOW <= share <= SUSPICIOUS_HIGH:
         return ""
-    against = f"against {decode_ms:.3g} ms for one decode at {baseline_tok_s:g} tok/s"
+    decode_ms = 1000.0 / baseline_tok_s
+    against = f", where one decode takes {decode_ms:.3g} ms" if math.isfinite(decode_ms) else ""
     if share < SUSPICIOUS_LOW:
-        meant = f"; if it is in seconds, say {cycle_ms * 1000:g}" if share * 1000 <= SUSPICIOUS_HIGH else ""
+        meant = f"; if it is in seconds, say {cycle_ms * 1000:g}" if SUSPICIOUS_LOW <= share * 1000 else ""
     else:
-        meant = f"; if it is in microseconds, say {cycle_ms / 1000:g}" if share / 1000 >= SUSPICIOUS_LOW else ""
-    return f"a cycle of {cycle_ms:g} ms is not credible {against}{meant}"
+        meant = f"; if it is in microseconds, say {cycle_ms / 1000:g}" if share / 1000 <= SUSPICIOUS_HIGH else ""
+    return f"a cycle of {cycle_ms:g} ms is not credible at a baseline of {baseline_tok_s:g} tok/s{against}{meant}"
