@@ -87,7 +87,9 @@ def cli(ctx: click.Context, rig: str | None) -> None:
 def main(argv: list[str] | None = None) -> Any:
     """Run the command line; one line on stderr and an exit code for every error that is ours."""
     try:
-        cli.main(args=argv, prog_name="console", standalone_mode=False)
+        done = cli.main(args=argv, prog_name="console", standalone_mode=False)
+        if isinstance(done, int) and done:  # click hands the code of ctx.exit() back instead of raising it
+            sys.exit(done)
     except ConsoleError as error:
         click.echo(f"console: {error.line}", err=True)
         sys.exit(error.code)

@@ -1,4 +1,4 @@
-"""From a profile to a launch: command line, whole environment, files to write first; by SGLang's version, checked beforehand."""
+"""From a profile to a launch: command line, whole environment, files to write first; by SGLang's version, checked first."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def _secrets(engine: EngineSection, from_args: Mapping[str, str], admin_key: str
 def _secret_words(
     secrets: Mapping[str, str], given: Mapping[str, str], run_dir: Path, files: dict[Path, str], warnings: list[str]
 ) -> list[str]:
-    """Hand secrets over in a private file that SGLang merges into its arguments (``--config``): the process list shows its name only.
+    """Hand secrets over in a private file that SGLang merges into its arguments (``--config``): the process list shows no key.
 
     SGLang takes one such file. When the profile names its own, secrets must stand on the command line.
     """
@@ -206,9 +206,7 @@ def _secret_words(
                 code=ExitCode.USAGE,
             )
     if "--config" in given:
-        warnings.append(
-            "the profile's --config takes the place of the console's private file: keys are visible in the process list"
-        )
+        warnings.append("--config of the profile leaves no room for the private file: keys show in the process list")
         return [word for name, value in secrets.items() for word in (f"--{name}", value)]
     path = run_dir / SECRETS_FILE
     files[path] = json.dumps(dict(secrets)) + "\n"  # JSON is YAML

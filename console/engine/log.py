@@ -318,7 +318,7 @@ class LogReader:
     def _bare_fatal(self, text: str, rank: str) -> LogEvent | None:
         """A line without SGLang's prefix is SGLang's only where it cannot be another program's."""
         state = self.state
-        names_sglang = text.startswith(("sglang serve: error", "launch_server.py: error")) or "sglang" in text[:200]
+        names_sglang = text.startswith(("sglang serve: error", "launch_server.py: error"))
         if not (state.sglang_lines or state.access_lines or names_sglang):
             return None
         return self._fatal(text, rank, state.last_at_s)

@@ -167,7 +167,7 @@ def _adaptive(
     if version is not None and version[:3] <= DEEPEST_FIRST_UNTIL and wanted != depths[-1]:
         launch = depths[-1]
         warnings.append(
-            f"the engine starts at depth {launch}, its deepest, as SGLang up to 0.5.17 must; depth {wanted} is set once it is ready"
+            f"SGLang up to 0.5.17 must start at the deepest depth: {launch} now, {wanted} once the engine is ready"
         )
     config: dict[str, Any] = {"candidate_steps": depths} if flat else {"1": {"candidate_steps": depths}}
     return Plan(
