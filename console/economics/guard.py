@@ -8,6 +8,9 @@ from typing import Any
 DEPTH_LIMIT = 1000
 """Far above any depth a server drafts at; keeps a typing error from becoming a minute of arithmetic."""
 
+COUNT_LIMIT = 2**63
+"""What a counter on a server can hold."""
+
 TOLERANCE = 1e-9
 """Relative: 200 tok/s times 30 ms is 6.000000000000001 as often as 6."""
 
@@ -72,7 +75,9 @@ def count(name: str, value: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise NumberError(f"{name} must be a whole number, not {value!r:.40}")
     if value < 0:
-        raise NumberError(f"{name} must not be negative, not {value}")
+        raise NumberError(f"{name} must not be negative, not {value!s:.40}")
+    if value > COUNT_LIMIT:
+        raise NumberError(f"{name} is too large for a counter")
     return value
 
 
@@ -127,7 +132,7 @@ def unit_suspicion(baseline_tok_s: float, cycle_ms: float) -> str:
     decode_ms = 1000.0 / baseline_tok_s
     against = f", where one decode takes {decode_ms:.3g} ms" if math.isfinite(decode_ms) else ""
     if share < SUSPICIOUS_LOW:
-        meant = f"; if it is in seconds, say {cycle_ms * 1000:g}" if SUSPICIOUS_LOW <= share * 1000 else ""
+        meant = f"; if it is in seconds, say {cycle_ms * 1000:g}" if share * 1000 >= SUSPICIOUS_LOW else ""
     else:
         meant = f"; if it is in microseconds, say {cycle_ms / 1000:g}" if share / 1000 <= SUSPICIOUS_HIGH else ""
     return f"a cycle of {cycle_ms:g} ms is not credible at a baseline of {baseline_tok_s:g} tok/s{against}{meant}"
