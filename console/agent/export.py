@@ -111,7 +111,7 @@ def _family(lines: list[str], name: str, text: str, samples: Iterable[Sample]) -
     lines.append(f"# HELP {PREFIX}{name} {text}")
     lines.append(f"# TYPE {PREFIX}{name} gauge")
     for labels, value in known:
-        lines.append(f"{PREFIX}{name}{_label_text(labels)} {value!r}")
+        lines.append(f"{PREFIX}{name}{_label_text(labels)} {value:.12g}")
 
 
 def _label_text(labels: Mapping[str, str]) -> str:

@@ -29,11 +29,12 @@ from console.agent.probe_feed import ProbeFeed
 from console.agent.procs import ProcessTable, ranks_by_order, ranks_by_pid
 from console.agent.readings import Readings
 from console.agent.record import Journal
+from console.engine.batches import DecodeBatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from console.engine.batches import DecodeBatch
+    from console.engine.log import LogEvent
     from console.paths import RigPaths
     from profiles.schema import Profile
 
@@ -155,8 +156,11 @@ class Measure:
             self._feed = self._make_feed(handle)
             self._feed.start()
 
-    def log_batch(self, batch: DecodeBatch) -> None:
-        """A decode line of the engine's log."""
+    def log_batch(self, event: LogEvent | DecodeBatch) -> None:
+        """A line of the engine's log; all but decode lines are passed over."""
+        batch = event if isinstance(event, DecodeBatch) else event.batch
+        if not isinstance(batch, DecodeBatch):
+            return
         now = self._clock()
         self._log.take(batch, min(now, batch.at_s) if batch.at_s is not None else now)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from console import paths
-from console.doctor.finding import Finding, Status, fail, ok, size_text, warn
+from console.doctor.finding import Finding, fail, ok, size_text, warn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -127,9 +127,3 @@ def listener(port: int) -> int | None:
                     if os.readlink(entry.path) in inodes:  # noqa: PTH115 - thousands of them
                         return int(folder.name)
     return None
-
-
-def worst(findings: list[Finding]) -> Status:
-    """The worst status of several findings."""
-    order = [Status.FAIL, Status.WARN, Status.OK]
-    return next((status for status in order if any(entry.status is status for entry in findings)), Status.OK)

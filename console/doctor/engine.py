@@ -1,0 +1,61 @@
+"""Python, this console, and the SGLang that a launch would start."""
+
+from __future__ import annotations
+
+import itertools
+import platform
+import sys
+from typing import TYPE_CHECKING
+
+from console import __version__
+from console.doctor.finding import Finding, fail, ok, warn
+from console.errors import ConsoleError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from profiles.schema import Profile
+
+LEAST_PYTHON = (3, 11)
+PLUGINS_SINCE = (0, 5, 11)
+"""The first SGLang with the plugin framework that loads the probe."""
+
+
+def check_self() -> Iterator[Finding]:
+    """The interpreter and this console."""
+    version = platform.python_version()
+    if sys.version_info < LEAST_PYTHON:
+        yield fail(
+            "python", f"Python {version}", f"the console needs {'.'.join(map(str, LEAST_PYTHON))}", version=version
+        )
+    else:
+        yield ok("python", f"Python {version} at {sys.executable}", version=version, path=sys.executable)
+    yield ok("console", f"console {__version__}", version=__version__)
+
+
+def check_sglang(profile: Profile) -> Finding:
+    """Where SGLang is and which version, asked of the interpreter that would start it."""
+    from console.engine.locate import locate
+
+    try:
+        found = locate(profile)
+    except ConsoleError as error:
+        todo = error.todo or "install SGLang, or name its interpreter as engine.python in a profile"
+        why = f" ({error.why})" if error.why else ""
+        return fail("sglang", f"{error.what}{why}", todo, profile=profile.name)
+    data = {"version": found.version_text, "python": found.python, "location": str(found.location or "")}
+    if found.simulated:
+        return ok("sglang", "the profile starts the simulated engine", **data)
+    message = f"SGLang {found.version_text} at {found.location}, started by {found.python}"
+    if found.version is not None and found.version < PLUGINS_SINCE:
+        todo = "0.5.11 or later loads the console's probe: stage times, live depth and live swap"
+        return warn("sglang", message, todo, **data)
+    return ok("sglang", message, **data)
+
+
+def needs_gpu(profile: Profile) -> bool:
+    """Whether a launch of this profile needs an NVIDIA GPU."""
+    if profile.engine.simulated or profile.engine.module.startswith("console.simulate"):
+        return False
+    arguments = profile.engine.args
+    return "--device=cpu" not in arguments and ("--device", "cpu") not in itertools.pairwise(arguments)
