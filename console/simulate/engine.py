@@ -97,7 +97,7 @@ class Engine:
         self.draining = False
         self.depth = options.depth
         self.pinned: int | None = None
-        self.policy = Policy(options.tiers, options.depth) if options.tiers else None
+        self.policy = Policy(options.tiers, options.depth) if options.tiers and options.policy else None
         self.drafter_since_s = time.time()
         self.switches: deque[tuple[float, int, int, str]] = deque(maxlen=50)
         self.acceptance = Acceptance()

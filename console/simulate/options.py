@@ -64,6 +64,8 @@ class Options:
     admin_key: str | None
     probe_dir: Path | None
     probe: bool
+    policy: bool
+    """Whether SGLang's adaptive policy moves the depth."""
     state_file: Path | None
     clients: str
     speed: float
@@ -80,10 +82,11 @@ class Options:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="console.simulate", allow_abbrev=False, description=__doc__)
     add = parser.add_argument
+    add("--config", type=Path, help="file of further flags; those of the command line win")
     add("--model-path", "--model", default="sim/kimi-k2.5")
     add("--served-model-name")
     add("--revision")
-    add("--tp-size", "--tp", "--tensor-parallel-size", dest="tp", type=int, default=8)
+    add("--tp-size", "--tp", "--tensor-parallel-size", dest="tp", type=int, default=1)
     add("--host", default="127.0.0.1")
     add("--port", type=int, default=30000)
     add("--speculative-algorithm", default="")
@@ -104,6 +107,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--admin-api-key")
     sim = parser.add_argument_group("simulation")
     sim.add_argument("--sim-no-probe", action="store_true", help="no probe feed even when its folder is given")
+    sim.add_argument("--sim-no-policy", action="store_true", help="SGLang's adaptive policy leaves the depth alone")
     sim.add_argument("--sim-clients", default=os.environ.get("SGLANG_SIM_CLIENTS", "auto"), help="auto, none or N")
     sim.add_argument("--sim-speed", type=float, default=float(os.environ.get("SGLANG_SIM_SPEED", "1")))
     sim.add_argument("--sim-seed", type=int, default=20)
@@ -119,7 +123,10 @@ def parse(argv: list[str], env: dict[str, str]) -> Options:
         OptionError: for a combination SGLang refuses.
         SystemExit: from argparse, exit code 2, as SGLang's own parser.
     """
-    args, _ = _parser().parse_known_args(argv)
+    parser = _parser()
+    args, _ = parser.parse_known_args(argv)
+    if args.config:
+        args, _ = parser.parse_known_args([*_config_words(args.config), *argv])
     faults = parse_faults([*args.sim_fault, *filter(None, env.get("SGLANG_SIM_FAULTS", "").split(","))])
     algorithm = args.speculative_algorithm.upper()
     algorithm = "EAGLE" if algorithm == "NEXTN" else algorithm
@@ -153,6 +160,7 @@ def parse(argv: list[str], env: dict[str, str]) -> Options:
         admin_key=args.admin_api_key,
         probe_dir=probe_dir,
         probe=probe_dir is not None and not args.sim_no_probe,
+        policy=tiers is not None and not args.sim_no_policy,
         state_file=args.sim_state or (probe_dir / "simulated-engine.json" if probe_dir else None),
         clients=args.sim_clients,
         speed=max(args.sim_speed, 0.01),
@@ -160,6 +168,22 @@ def parse(argv: list[str], env: dict[str, str]) -> Options:
         faults=faults,
         exit_code=int(faults.argument("exit_code", 0)),
     )
+
+
+def _config_words(path: Path) -> list[str]:
+    """The flags of a ``--config`` file. SGLang reads YAML; here JSON, which is YAML, and plain ``key: value`` lines."""
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise OptionError(f"config file {path}: {error.strerror}") from error
+    try:
+        values = json.loads(text)
+    except ValueError:
+        pairs = (line.partition(":") for line in text.splitlines() if ":" in line and not line.startswith("#"))
+        values = {key.strip(): value.strip() for key, _, value in pairs}
+    if not isinstance(values, dict):
+        raise OptionError(f"config file {path} is no mapping")
+    return [word for key, value in values.items() for word in (f"--{key}", str(value))]
 
 
 def _depth(args: argparse.Namespace, algorithm: str, tiers: Tiers | None) -> tuple[int, int, int]:

@@ -136,10 +136,10 @@ class Life:
         publisher = asyncio.create_task(self._publish(feed)) if feed else None
         self.engine.warm_up()
         await asyncio.sleep(NOMINAL_S / self.options.speed * 0.07)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._terminate)
         self.log.main("The server is fired up and ready to roll!")
         routes.up = True
         self._phase = ("serving", 1.0, 1.0, 1.0)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._terminate)
         await self._stop.wait()
         routes.draining = True
         code = await self._drain()

@@ -46,7 +46,7 @@ class SimulatedEngine:
         self.port = port
         self.log_path = folder / "engine.log"
         environment = {**os.environ, "SGLANG_SIM_SPEED": "20", "SGLANG_CONSOLE_PROBE_DIR": str(folder), **env}
-        argv = [sys.executable, "-m", "console.simulate", "--port", str(port), *flags]
+        argv = [sys.executable, "-m", "console.simulate", "--tp", "8", "--port", str(port), *flags]
         with self.log_path.open("wb") as log:
             self.process = subprocess.Popen(argv, stderr=log, env=environment, start_new_session=True)
 

@@ -24,7 +24,7 @@ class Rig:
     def __init__(self, *flags: str, env: dict[str, str] | None = None) -> None:
         self.now = 0.0
         self.lines: list[str] = []
-        self.options = parse(list(flags), env or {})
+        self.options = parse(["--tp", "8", *flags], env or {})
         self.engine = Engine(self.options, self.lines.append, clock=lambda: self.now)
 
     def run(self, seconds: float) -> Engine:
@@ -165,6 +165,15 @@ def test_sglangs_policy_moves_with_acceptance_only(tmp_path):
     silent = Rig(*flags, "--speculative-draft-model-path", "sim/silent", "--sim-clients", "1")
     silent.run(20)
     assert silent.engine.depth == 1
+
+
+def test_the_policy_can_be_told_to_leave_the_depth_alone(tmp_path):
+    config = tmp_path / "tiers.json"
+    config.write_text('{"1": {"candidate_steps": [1, 2, 3, 5]}}')
+    rig = own("--speculative-adaptive", "--speculative-adaptive-config", str(config), "--sim-no-policy")
+    rig.run(60)
+    assert rig.engine.depth == 2
+    assert not rig.engine.switches
 
 
 def test_a_swap_shows_in_acceptance_at_once():

@@ -12,9 +12,9 @@ from console.simulate.options import DEFAULT_TIERS, OptionError, parse
 EAGLE = ["--speculative-algorithm", "eagle3", "--speculative-draft-model-path", "sim/own-37k"]
 
 
-def test_defaults_are_a_box_of_eight_without_speculation():
+def test_defaults_are_sglangs():
     options = parse([], {})
-    assert (options.tp, options.speculative, options.depth, options.max_running) == (8, False, 0, 256)
+    assert (options.tp, options.speculative, options.depth, options.max_running) == (1, False, 0, 256)
     assert options.state_file is None
 
 
@@ -96,3 +96,17 @@ def test_faults_come_from_flags_and_environment():
 def test_an_unknown_fault_is_refused(text):
     with pytest.raises(FaultError):
         parse(["--sim-fault", text], {})
+
+
+@pytest.mark.parametrize("text", ['{"api-key": "from-file", "port": 30001}', "api-key: from-file\nport: 30001\n"])
+def test_a_config_file_adds_flags_and_the_command_line_wins(tmp_path, text):
+    config = tmp_path / "more.yaml"
+    config.write_text(text)
+    options = parse(["--config", str(config), "--port", "30002"], {})
+    assert options.api_key == "from-file"
+    assert options.port == 30002
+
+
+def test_a_missing_config_file_is_refused(tmp_path):
+    with pytest.raises(OptionError, match=r"gone\.yaml"):
+        parse(["--config", str(tmp_path / "gone.yaml")], {})
