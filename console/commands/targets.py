@@ -29,8 +29,10 @@ class Question:
     goals_tok_s: tuple[float, ...]
     verify_ms: float | None = None
     bounds: tuple[float, float] | None = None
+    stale: bool = False
+    """The rig differs from the one the baseline was measured on."""
     note: str = ""
-    """What is to be known of the baseline, e.g. that the rig has changed since."""
+    """What is to be known of the baseline, e.g. how the rig has changed since."""
     simulated: bool | None = None
     """``None`` when nothing was read from a rig."""
 
@@ -150,7 +152,8 @@ def fill(question: Question, snapshot: rig.Snapshot) -> Question:
         goals_tok_s=question.goals_tok_s or tuple(goal.tok_s for goal in measured.goals[1:]),
         verify_ms=(verify.mean_ms or verify.p50_ms) if question.cycle_ms is None else None,
         bounds=bounds,
-        note=measured.baseline.note if question.baseline_tok_s is None and measured.baseline.stale else "",
+        stale=measured.baseline.stale and question.baseline_tok_s is None,
+        note=measured.baseline.note if question.baseline_tok_s is None else "",
         simulated=snapshot.simulated,
     )
     for flag, value, what in (
@@ -172,7 +175,7 @@ def _answer(question: Question) -> rig.Targets:
     from console.economics import targets
 
     return targets(
-        rig.Baseline(tok_s=question.baseline_tok_s, stale=bool(question.note), note=question.note),
+        rig.Baseline(tok_s=question.baseline_tok_s, stale=question.stale, note=question.note),
         question.cycle_ms,
         question.depth,
         question.accept_len,
