@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import math
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -20,7 +19,6 @@ CONCURRENCY_SLACK = 1.5
 """A baseline for n streams is compared up to n times this many running; beyond, like would not be with like."""
 RELATIVE_NOISE = 0.02
 """Uncertainty of accept_len where a source gives no counts."""
-SIGMAS = 1.96
 SLOW_RANK_RATIO = 1.05
 """A rank is called slow when its verify takes this much longer than the middle one's."""
 
@@ -129,38 +127,37 @@ def compose_acceptance(readings: Readings, now_s: float) -> rig.Acceptance:
         share = 1.0 - counted.accepted / counted.drafted
         fresh = figures.is_fresh(counted.source, counted.at_s, now_s)
         rejected = rig.Figure(share, rig.Source.DERIVED, counted.at_s, stale=not fresh)
+    found, odd = positions(counted)
     return rig.Acceptance(
         accept_len=figures.of_windows(readings, "accept_len", now_s),
         accept_rate=figures.of_windows(readings, "accept_rate", now_s),
         depth=figures.depth(readings, now_s),
         depth_pinned=readings.depth_pinned,
         rejected_share=rejected,
-        positions=positions(counted) if counted is not None else (),
-        positions_source=counted.source if counted is not None else None,
-        positions_why=why,
+        positions=found,
+        positions_source=counted.source if counted is not None and found else None,
+        positions_why=why or odd,
     )
 
 
-def positions(window: Window) -> tuple[rig.Position, ...]:
-    """Conditional and marginal acceptance by position from counts (F5, F6)."""
-    return tuple(
-        rig.Position(index, economics.share(hits, tries), economics.share(hits, window.rounds))
-        for index, (tries, hits) in enumerate(zip(window.tries, window.hits, strict=False), start=1)
-    )
+def positions(window: Window | None) -> tuple[tuple[rig.Position, ...], str]:
+    """Acceptance by position from the counts of a window, or why they cannot be right."""
+    if window is None:
+        return (), ""
+    try:
+        return economics.positions(window.tries, window.hits, window.rounds), ""
+    except economics.NumberError as error:
+        return (), str(error)
 
 
-def accept_len_noise(found: rig.Acceptance) -> float:
-    """Half the 95 % interval of accept_len.
-
-    With marginals a_i the accepted count X of a round has E[X] = sum a_i and E[X^2] = sum (2i-1) a_i.
-    """
-    marginals = [entry.marginal.value for entry in found.positions if entry.marginal.value is not None]
-    rounds = found.positions[0].marginal.tries if found.positions else 0
-    if not marginals or not rounds or found.accept_len.source is not found.positions_source:
-        return RELATIVE_NOISE * (found.accept_len.value or 1.0)
-    mean = sum(marginals)
-    variance = max(0.0, sum((2 * i - 1) * share for i, share in enumerate(marginals, start=1)) - mean * mean)
-    return SIGMAS * math.sqrt(variance / rounds)
+def accept_len_bounds(found: rig.Acceptance) -> tuple[float, float] | None:
+    """Between which values accept_len lies: from the counts it was made of, else a few percent around it."""
+    value = found.accept_len.value
+    if value is None:
+        return None
+    if found.positions and found.accept_len.source is found.positions_source:
+        return economics.accept_len_bounds(found.positions)
+    return value * (1 - RELATIVE_NOISE), value * (1 + RELATIVE_NOISE)
 
 
 # ------------------------------------------------------------------------------------------------- load
@@ -219,30 +216,24 @@ def compose_targets(
         depth=None if depth is None else round(depth),
         accept_len=acceptance.accept_len.value,
         goals_tok_s=goals_tok_s,
+        verify_ms=cycle.verify.mean_ms,
+        accept_len_bounds=accept_len_bounds(acceptance),
     )
-    if why := why_unclear(found, baseline, cycle, acceptance):
+    if why := why_unclear(baseline, cycle, acceptance):
         return msgspec.structs.replace(found, verdict=rig.Verdict.UNCLEAR, why=why)
     return found
 
 
-def why_unclear(found: rig.Targets, baseline: rig.Baseline, cycle: rig.Cycle, acceptance: rig.Acceptance) -> str:
-    """Why nothing can be said about the speed-up; empty when it can."""
+def why_unclear(baseline: rig.Baseline, cycle: rig.Cycle, acceptance: rig.Acceptance) -> str:
+    """Why nothing would be fair to say although all numbers are there; empty when it is."""
     if baseline.tok_s is None:
-        return baseline.note or "no baseline"
-    if acceptance.accept_len.value is None:
-        return acceptance.accept_len.why
-    if cycle.total_ms.value is None:
-        return cycle.total_ms.why
-    if acceptance.accept_len.stale or cycle.total_ms.stale:
-        return acceptance.accept_len.why or cycle.total_ms.why
-    if baseline.stale:
-        return f"the baseline is stale: {baseline.note}"
+        return baseline.note
+    for figure in (acceptance.accept_len, cycle.total_ms):
+        if figure.value is None or figure.stale:
+            return figure.why
     if cycle.batch is not None and not comparable(baseline.concurrency, cycle.batch):
         streams = "1 stream" if baseline.concurrency == 1 else f"{baseline.concurrency} streams"
         return f"the baseline is for {streams}, {cycle.batch:.0f} run now: measure one at {cycle.batch:.0f}"
-    noise = accept_len_noise(acceptance)
-    if found.margin is not None and abs(found.margin) < noise:
-        return f"within the noise of the measurement (accept_len +/- {noise:.2f})"
     return ""
 
 
