@@ -35,6 +35,9 @@ _GRAPH_CODE = ("cuda_graph", "init_cuda_graphs", "capture_one", "build_adaptive_
 _KV_CODE = ("memory_pool", "alloc_memory_pool", "kv_cache_configurator", "pool_configurator")
 _WEIGHT_CODE = ("load_model", "model_loader", "load_weights", "_initialize_model")
 
+NOT_INSTALLED = "Error while finding module specification for 'sglang"
+"""What ``python -m sglang.launch_server`` says in an environment without SGLang."""
+
 FATAL_LINES: tuple[tuple[str, str], ...] = (
     ("error while attempting to bind on address", "port-taken"),
     ("is used by a process already", "port-taken"),
@@ -48,6 +51,7 @@ FATAL_LINES: tuple[tuple[str, str], ...] = (
     ("Fatal Python error", "crashed"),
     ("Segmentation fault", "crashed"),
     ("terminate called after throwing an instance", "crashed"),
+    (NOT_INSTALLED, "missing-module"),
     (": error: ", "arguments"),
 )
 """Lines that end a server by themselves, without a traceback; the word only says which way to look at the line."""

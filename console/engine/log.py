@@ -11,10 +11,10 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from console.engine.batches import DecodeBatch, PrefillBatch, decode_batch, prefill_batch
-from console.engine.failures import INCIDENTS_KEPT, Incident, failures, is_fatal_line, torch_rank
+from console.engine.failures import INCIDENTS_KEPT, NOT_INSTALLED, Incident, failures, is_fatal_line, torch_rank
 from console.engine.logtext import Line, LineSplitter, PrefixReader, sanitize
 from console.engine.startup import READY, Startup
-from console.engine.tracebacks import BEGIN, Traceback, TracebackReader
+from console.engine.tracebacks import BEGIN, FATAL_HEADERS, Traceback, TracebackReader
 from console.rig import Failure, Phase
 
 WARNINGS_KEPT = 50
@@ -318,7 +318,7 @@ class LogReader:
     def _bare_fatal(self, text: str, rank: str) -> LogEvent | None:
         """A line without SGLang's prefix is SGLang's only where it cannot be another program's."""
         state = self.state
-        names_sglang = text.startswith(("sglang serve: error", "launch_server.py: error"))
+        names_sglang = text.startswith(("sglang serve: error", "launch_server.py: error")) or NOT_INSTALLED in text
         if not (state.sglang_lines or state.access_lines or names_sglang):
             return None
         return self._fatal(text, rank, state.last_at_s)
@@ -326,6 +326,12 @@ class LogReader:
     def _exception(self, traceback: Traceback) -> LogEvent | None:
         state = self.state
         message = traceback.messages[-1]
+        if not (
+            state.sglang_lines
+            or traceback.passes("sglang/srt/", "sglang/launch_server", "sglang/cli/")
+            or traceback.header.startswith(FATAL_HEADERS)
+        ):
+            return None  # another program's
         if not traceback.fatal or state.stopping or message.startswith(("KeyboardInterrupt", "SystemExit")):
             state.errors += 1
             state.last_error = traceback

@@ -28,7 +28,7 @@ _WEIGHTS = re.compile(r"Load weight (?P<edge>begin|end)\.(?: elapsed=(?P<s>[\d.]
 _CAPTURE = re.compile(
     r"Capture (?:(?P<kind>[a-z][a-z ]{0,40}?) )?(?:CUDA|CPU|NPU|XPU|HIP|MUSA|cuda|cpu|npu|xpu|hip|musa) graph "
     r"(?P<edge>begin|end)\."
-    r"(?:.*?elapsed=(?P<s>[\d.]+) s)?"
+    r"(?:.*?elapsed[=:] ?(?P<s>[\d.]+) s)?"
 )
 _TIER = re.compile(r"Built adaptive runtime state steps=(?P<steps>\d+): elapsed=(?P<s>[\d.]+)s")
 _ENGINE_TIMES = re.compile(r"Engine startup timings \(s\): .*?kv_cache_allocation=(?P<kv>[\d.]+)")
