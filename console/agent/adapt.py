@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 LOADS_WINDOW_S = 3.0
 """The engine publishes its sums every 15 rounds: two readings half a second apart may hold none or many."""
 LOADS_KEPT = 16
+STUCK_S = 10.0
+"""The HTTP process answers from shared memory also for a scheduler that hangs: with requests running the scheduler
+renews its entry all the time, so an old entry is no longer true."""
 LOG_RANK_S = 15.0
 """A data-parallel rank that has not logged for so long does not count."""
 
@@ -28,15 +31,20 @@ class LoadsFeed:
         self.gauges: Gauges | None = None
         self.why = ""
         self._readings: deque[tuple[float, loads.LoadsReading]] = deque(maxlen=LOADS_KEPT)
+        self._stamp: float | None = None
+        self._stamped_at_s = 0.0
 
     def take(self, reading: loads.LoadsReading, at_s: float) -> None:
         """Take one answer that came at ``at_s``."""
         self.why = reading.why
         if reading.why:
             return
+        if self._stamp != reading.at_s or not reading.running:
+            self._stamp, self._stamped_at_s = reading.at_s, at_s
+        stuck = at_s - self._stamped_at_s > STUCK_S
         self.gauges = Gauges(
             source=rig.Source.LOADS,
-            at_s=at_s,
+            at_s=self._stamped_at_s if stuck else at_s,
             running=reading.running,
             queued=reading.queued,
             token_usage=reading.token_usage,

@@ -76,7 +76,7 @@ def of_windows(readings: Readings, name: str, now_s: float) -> rig.Figure:
 def of_gauges(readings: Readings, name: str, now_s: float) -> rig.Figure:
     """A figure that holds at a moment, by the name of its field."""
     candidates = [(gauges.source, gauges.at_s, getattr(gauges, name)) for gauges in readings.gauges]
-    return pick(candidates, now_s, why=why_none(readings), old="no answer from the server")
+    return pick(candidates, now_s, why=why_none(readings), old="not confirmed by the server")
 
 
 def why_none(readings: Readings) -> str:

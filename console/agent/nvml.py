@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from console.agent import nvml_calls as calls
 from console.agent.nvml_calls import Fault, Query, classify
 from console.agent.nvml_device import PCIE, Device, clock_text
+from console.agent.nvml_pcie import PcieRates
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +20,8 @@ DISCOVER_PERIOD_S = 5.0
 """How often the device list is compared with the driver's."""
 REOPEN_PERIOD_S = 30.0
 """How often a driver that could not be opened is tried again."""
+FIRST_QUERIES = 4
+"""Of a device's queries, those that prove that a GPU which had failed works again."""
 XID_PERIOD_S = 1.0
 XID_MOST = 16
 """Events taken in one pass."""
@@ -52,7 +55,6 @@ class NvmlSource:
     ) -> None:
         self._clock = clock
         self._monotonic = monotonic
-        self._sleep = sleep
         self._nvml: Any = None
         self._is_open = False
         self._note = ""
@@ -60,8 +62,7 @@ class NvmlSource:
         self._devices: list[Device] = []
         self._discover_due_s = 0.0
         self._reopen_due_s = 0.0
-        self._slow_pcie_due_s = 0.0
-        self._slow_pcie_next = 0
+        self._pcie = PcieRates(ask=self._ask, fault=self._fault, timed=self._timed, sleep=sleep)
         self._events: Any = None
         self._xid_due_s = 0.0
         self._times: dict[str, list[float]] = {}
@@ -130,7 +131,7 @@ class NvmlSource:
                 if device.alive and device.is_due(query.name, now):
                     device.due_s[query.name] = now + query.period_s - 0.01
                     self._ask(device, query)
-        self._read_pcie(now)
+        self._pcie.read(self._nvml, self._devices, self._monotonic)
         if now >= self._xid_due_s:
             self._xid_due_s = now + XID_PERIOD_S
             self._read_xids()
@@ -188,8 +189,9 @@ class NvmlSource:
             device = known.get(uuid) or self._add(index, handle, uuid)
             if device.alive:
                 device.handle = handle
-            elif self._answers(handle):
+            elif self._answers(device, handle):
                 device.revive(handle)
+                self._watch_xids(device)
             if device.alive:
                 self._look_for_mig(device)
         for uuid, device in known.items():
@@ -229,12 +231,14 @@ class NvmlSource:
             device.error(self._clock(), f"driver error: {error}")
         return device
 
-    def _answers(self, handle: Any) -> bool:
-        """Whether a GPU that was lost can be asked again."""
-        try:
-            self._nvml.nvmlDeviceGetMemoryInfo(handle)
-        except self._nvml.NVMLError:
-            return False
+    def _answers(self, device: Device, handle: Any) -> bool:
+        """Whether a GPU that was lost or needed a reset can be asked again."""
+        for query in device.queries[:FIRST_QUERIES]:
+            try:
+                query.call(self._nvml, handle)
+            except self._nvml.NVMLError as error:
+                if classify(error.value) in {Fault.LOST, Fault.RESET, Fault.REOPEN}:
+                    return False
         return True
 
     def _static(self, name: str, call: Callable[[Any], Any], handle: Any) -> str:
@@ -306,48 +310,6 @@ class NvmlSource:
             found.append(instance)
         return found
 
-    # ---------------------------------------------------------------------------------------------- PCIe
-
-    def _read_pcie(self, now: float) -> None:
-        """Rates of all due GPUs from two reads around one short wait."""
-        due = [device for device in self._devices if device.alive and device.is_due(PCIE, now)]
-        fast = [device for device in due if not device.pcie_slow]
-        before = [(device, counters) for device in fast if (counters := self._counters(device)) is not None]
-        if before:
-            self._sleep(calls.PCIE_WINDOW_S)
-        for device, (sent, received, read_s) in before:
-            device.due_s[PCIE] = now + calls.PCIE_PERIOD_S - 0.01
-            after = self._counters(device)
-            if after is None:
-                continue
-            seconds = max(1e-6, after[2] - read_s)
-            rates = (calls.counter_rate(sent, after[0], seconds), calls.counter_rate(received, after[1], seconds))
-            device.store(PCIE, dict(zip(calls.PCIE_CELLS, rates, strict=True)), self._clock())
-        self._read_pcie_slowly([device for device in due if device.pcie_slow], now)
-
-    def _counters(self, device: Device) -> tuple[int, int, float] | None:
-        """The byte counters and when they were read; ``None`` when this device has none at present."""
-        try:
-            found = self._timed("pcie counters", calls.pcie_counters, self._nvml, device.handle, of=device)
-        except self._nvml.NVMLError as error:
-            found = int(error.value)
-        if not isinstance(found, int):
-            return found[0], found[1], self._monotonic()
-        if classify(found) is Fault.NEVER:
-            device.pcie_slow = True
-        else:
-            self._fault(device, PCIE, calls.PCIE_CELLS, self._nvml.NVMLError(found))
-        return None
-
-    def _read_pcie_slowly(self, devices: list[Device], now: float) -> None:
-        """One GPU a pass, because the call blocks for 42 ms."""
-        if not devices or now < self._slow_pcie_due_s:
-            return
-        self._slow_pcie_next += 1
-        self._slow_pcie_due_s = now + calls.PCIE_SLOW_PERIOD_S / len(devices)
-        query = Query(PCIE, calls.PCIE_CELLS, calls.PCIE_SLOW_PERIOD_S, calls.pcie_slow)
-        self._ask(devices[self._slow_pcie_next % len(devices)], query)
-
     # ----------------------------------------------------------------------------------------------- Xid
 
     def _open_events(self) -> None:
@@ -356,10 +318,6 @@ class NvmlSource:
             self._events = self._nvml.nvmlEventSetCreate()
         except self._nvml.NVMLError:
             self._events = None
-            return
-        for device in self._devices:
-            if device.alive:
-                self._watch_xids(device)
 
     def _watch_xids(self, device: Device) -> None:
         if self._events is None:

@@ -45,9 +45,8 @@ class Device:
     failures: dict[str, int] = field(default_factory=dict)
     due_s: dict[str, float] = field(default_factory=dict)
     """Monotonic time of the next try, by query."""
-    counters: tuple[int, int, float] | None = None
-    """PCIe bytes sent and received with their monotonic time, first read of a window."""
     pcie_slow: bool = False
+    """No byte counters: the driver's own slow sample has to do."""
     xid: int | None = None
     xid_at_s: float | None = None
     at_s: float | None = None
@@ -61,7 +60,7 @@ class Device:
         """Whether a query may be asked now."""
         return name not in self.never and self.due_s.get(name, 0.0) <= now_s
 
-    def store(self, query: str, cells: Cells, at_s: float) -> None:
+    def store(self, query: str, cells: Cells, at_s: float | None) -> None:
         """Keep an answer."""
         self.values.update(cells)
         self.at_s = at_s
@@ -88,7 +87,6 @@ class Device:
         self.state = "lost"
         self.since_s = at_s
         self.note = f"LOST {clock_text(at_s)}" + (f" ({why})" if why else "")
-        self.counters = None
         self._clear(ALL_CELLS, "lost")
 
     def error(self, at_s: float, note: str) -> None:
@@ -97,7 +95,6 @@ class Device:
             self.since_s = at_s
         self.state = "error"
         self.note = note
-        self.counters = None
         self._clear(ALL_CELLS, note)
 
     def revive(self, handle: Any) -> None:

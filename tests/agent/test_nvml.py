@@ -203,18 +203,36 @@ def test_a_gpu_that_needs_a_reset(source, clock, fake_nvml):
     assert gpus[1].note.startswith("needs a reset since ")
     assert gpus[1].power_w is None
     assert gpus[0].power_w is not None
+    first = gpus[1].note
+    gpus, _, _ = poll(source, clock, 300)
+    assert gpus[1].note == first  # since then, not since the last look
+    fake_nvml.unset("faults")
+    gpus, _, _ = poll(source, clock, 12)
+    assert (gpus[1].state, gpus[1].note) == ("ok", "")
+
+
+def test_xids_are_watched_again_after_nvml_was_reopened(source, clock, fake_nvml):
+    poll(source, clock, 1)
+    source.open()
+    poll(source, clock, 1)
+    fake_nvml.set(faults="nvmlDeviceGetUtilizationRates:*:1:0")
+    poll(source, clock, 1)
+    fake_nvml.set(faults="nvmlDeviceRegisterEvents:1:3:0")
+    gpus, _, _ = poll(source, clock, 4)
+    assert gpus[1].missing == {"xid": "not supported"}
+    assert gpus[0].missing == {}
 
 
 @pytest.mark.parametrize(
-    ("code", "word", "todo"),
+    ("code", "todo"),
     [
-        (18, "version", "reload the driver or reboot"),
-        (9, "Driver", "modprobe"),
-        (4, "ermission", "/dev/nvidiactl"),
-        (999, "Unknown", "everything else works"),
+        (18, "reload the driver or reboot"),
+        (9, "modprobe"),
+        (4, "/dev/nvidiactl"),
+        (999, "everything else works"),
     ],
 )
-def test_nvml_that_cannot_be_opened(source, clock, fake_nvml, code, word, todo):
+def test_nvml_that_cannot_be_opened(source, clock, fake_nvml, code, todo):
     fake_nvml.set(init=code)
     source.open()
     gpus, note, driver = source.read()
