@@ -31,7 +31,7 @@ except Exception:
     for name in ("_version.py", "version.py"):
         path = os.path.join(root, name)
         if root and os.path.isfile(path):
-            found = re.search(r"version\\s*=.*?['\\"](\\d[^'\\"]*)['\\"]", open(path, errors="replace").read())
+            found = re.search(r"version(?:__)?\\s*=.*?['\\"](\\d[^'\\"]*)['\\"]", open(path, errors="replace").read())
             version = version or (found.group(1) if found else "")
 print(json.dumps({"root": root, "version": version, "python": sys.executable}))
 """

@@ -11,7 +11,7 @@ LINES = st.lists(
     st.one_of(
         st.text(max_size=60),
         st.builds(
-            "sglang{}{}{{tp_rank=\"{}\",mode=\"{}\",category=\"{}\"}} {}".format,
+            'sglang{}{}{{tp_rank="{}",mode="{}",category="{}"}} {}'.format,
             st.sampled_from([":", "_"]),
             st.sampled_from(sorted(metrics.WANTED)),
             st.sampled_from(["0", "1", "x", "", "99999999999"]),
