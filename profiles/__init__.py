@@ -1,1 +1,1 @@
-"""Tuning profiles: what to launch, how to speculate, what it should reach."""
+"""Tuning profiles: schema, store, and the built-in ones. Start at :mod:`profiles.store`."""
