@@ -161,7 +161,14 @@ def _builtin(name: str) -> Path:
     return builtin_folder() / f"{name}{SUFFIX}"
 
 
-def save(profile: Profile, *, based_on: Profile | None = None, overwrite: bool = False, to: Path | None = None) -> Path:
+def save(
+    profile: Profile,
+    *,
+    based_on: Profile | None = None,
+    overwrite: bool = False,
+    source: Path | None = None,
+    to: Path | None = None,
+) -> Path:
     """Write a profile to the operator's folder; comments, order and the keys that did not change stay as they are.
 
     Args:
@@ -169,6 +176,7 @@ def save(profile: Profile, *, based_on: Profile | None = None, overwrite: bool =
         based_on: what was read before it was changed. Only the difference is written, so another console's change to another
             key survives; one to the same key is refused.
         overwrite: without ``based_on``, replace a profile of this name.
+        source: the file whose text, with its comments, a new profile starts from; that of ``based_on`` by default.
         to: a file of the operator's own instead of the folder (a profile that was named by path).
 
     Returns:
@@ -185,7 +193,7 @@ def save(profile: Profile, *, based_on: Profile | None = None, overwrite: bool =
         if os.path.lexists(target):
             text = _merged(target, profile, based_on, overwrite=overwrite)
         else:
-            text = _fresh(target, profile, based_on)
+            text = _fresh(target, profile, source or _source(based_on))
         read.parse(text, str(target), target.stem)
         write.replace(target, text)
     return target
@@ -201,12 +209,12 @@ def _merged(target: Path, profile: Profile, based_on: Profile | None, *, overwri
     text = read.text_of(read.read_bytes(target), origin)
     now = read.parse(text, origin, target.stem)
     if based_on is None and not overwrite and now != profile:
-        raise ConsoleError(f"{target} exists already", todo="choose another name, or say that it may be replaced")
+        raise ConsoleError(f"{target} exists already", todo="choose another name, or replace it with --force")
     wanted = edit.changes(now if based_on is None or based_on.name != now.name else based_on, profile)
     if based_on is not None and based_on.name == now.name:
         _refuse_conflict(origin, wanted, based_on, now)
     elif based_on is not None and not overwrite:
-        raise ConsoleError(f"{target} exists already", todo="choose another name, or say that it may be replaced")
+        raise ConsoleError(f"{target} exists already", todo="choose another name, or replace it with --force")
     return edit.apply(text, wanted, origin, target.stem)
 
 
@@ -224,19 +232,27 @@ def _refuse_conflict(origin: str, wanted: dict[keys.Path, object], based_on: Pro
             )
 
 
-def _fresh(target: Path, profile: Profile, based_on: Profile | None) -> str:
+def _source(based_on: Profile | None) -> Path | None:
+    """The file of the profile that a new one comes from, when it is one of the store's."""
+    if based_on is None:
+        return None
+    try:
+        return path(based_on.name)
+    except ConsoleError:
+        return None
+
+
+def _fresh(target: Path, profile: Profile, source: Path | None) -> str:
     """The text of a new file: that of the profile it comes from, with the changes; comments come along."""
-    text, start = "", None
-    if based_on is not None:
+    if source is not None:
         try:
-            origin = path(based_on.name)
-            text = read.text_of(read.read_bytes(origin), str(origin))
-            start = read.parse(text, str(origin), origin.stem)
+            text = read.text_of(read.read_bytes(source), str(source))
+            start = read.parse(text, str(source), source.stem)
         except ConsoleError:
-            text, start = "", None
-    if start is None:
-        return edit.apply("", keys.flat(profile), str(target))
-    return edit.apply(text, edit.changes(start, profile), str(target), start.name)
+            pass  # a source that broke meanwhile costs its comments, not the save
+        else:
+            return edit.apply(text, edit.changes(start, profile), str(target), start.name)
+    return edit.apply("", keys.flat(profile), str(target))
 
 
 def rename(old: str, new: str, *, overwrite: bool = False) -> Path:
