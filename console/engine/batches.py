@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import re
+import math
 from dataclasses import dataclass
 
-_DECODE = re.compile(
-    r"Decode batch(?: \[\d+\])?, #running-req: (?P<run>\d+), (?P<usage>.*?)"
-    r"(?:accept len: (?P<alen>[\d.]+), )?(?:accept rate: (?P<arate>[\d.]+), )?(?:cap len: [\d.]+, )?"
-    r"(?:(?:cuda|cpu|npu|xpu|hip|musa) graph: (?P<graph>True|False), )?"
-    r"gen throughput \(token/s\): (?P<tps>[\d.]+), #queue-req: (?P<queue>\d+)"
-)
-_PREFILL = re.compile(
-    r"Prefill batch(?: \[\d+\])?, #new-seq: (?P<seq>\d+), #new-token: (?P<new>\d+), #cached-token: (?P<cached>\d+), .*?"
-    r"#running-req: (?P<run>\d+), #queue-req: (?P<queue>\d+)"
-)
-_USAGE = re.compile(r"token usage: (?P<usage>[\d.]+)")
+_FIELD_CHARS = 40
+"""More than any number in a batch line has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,52 +56,59 @@ class PrefillBatch:
     queued: int
 
 
+def _field(text: str, name: str) -> str | None:
+    """What stands between ``name`` and the next comma; ``None`` without the name. Cheaper than one pattern for the line."""
+    start = text.find(name)
+    if start < 0:
+        return None
+    start += len(name)
+    end = text.find(",", start, start + _FIELD_CHARS)
+    return text[start:end] if end >= 0 else text[start : start + _FIELD_CHARS].partition(" ")[0]
+
+
 def _number(text: str | None) -> float | None:
     if text is None:
         return None
     try:
-        return float(text[:40])
+        value = float(text)
     except ValueError:
         return None
+    return value if math.isfinite(value) else None
 
 
-def _count(text: str) -> int:
-    return int(text[:15])
+def _count(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
 def decode_batch(text: str, rank: str, at_s: float | None) -> DecodeBatch | None:
     """A decode line's figures; ``None`` when the line is none, or cut off."""
-    found = _DECODE.match(text)
-    if found is None:
+    if not text.startswith("Decode batch"):
         return None
-    tok_s = _number(found["tps"])
-    if tok_s is None:
+    running = _count(_field(text, "#running-req: "))
+    queued = _count(_field(text, "#queue-req: "))
+    tok_s = _number(_field(text, "gen throughput (token/s): "))
+    if running is None or queued is None or tok_s is None:
         return None
-    usage = _USAGE.search(found["usage"])
+    graph = _field(text, " graph: ")
     return DecodeBatch(
         at_s=at_s,
         rank=rank,
-        running=_count(found["run"]),
-        queued=_count(found["queue"]),
+        running=running,
+        queued=queued,
         tok_s=tok_s,
-        accept_len=_number(found["alen"]),
-        accept_rate=_number(found["arate"]),
-        graph=None if found["graph"] is None else found["graph"] == "True",
-        token_usage=_number(usage["usage"]) if usage else None,
+        accept_len=_number(_field(text, "accept len: ")),
+        accept_rate=_number(_field(text, "accept rate: ")),
+        graph=None if graph is None else graph == "True",
+        token_usage=_number(_field(text, "token usage: ")),
     )
 
 
 def prefill_batch(text: str, rank: str, at_s: float | None) -> PrefillBatch | None:
     """A prefill line's figures; ``None`` when the line is none, or cut off."""
-    found = _PREFILL.match(text)
-    if found is None:
+    if not text.startswith("Prefill batch"):
         return None
-    return PrefillBatch(
-        at_s,
-        rank,
-        _count(found["seq"]),
-        _count(found["new"]),
-        _count(found["cached"]),
-        _count(found["run"]),
-        _count(found["queue"]),
-    )
+    names = ("#new-seq: ", "#new-token: ", "#cached-token: ", "#running-req: ", "#queue-req: ")
+    requests, new, cached, running, queued = (_count(_field(text, name)) for name in names)
+    if requests is None or new is None or cached is None or running is None or queued is None:
+        return None
+    return PrefillBatch(at_s, rank, requests, new, cached, running, queued)

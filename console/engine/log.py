@@ -57,6 +57,22 @@ _STARTUP_WORDS = {
 }
 
 
+def _warns(text: str) -> bool:
+    """Whether a line, which has no level, is a warning. Words are looked for first: most lines have none, a pattern costs more."""
+    if not (
+        "arning" in text
+        or "eprecated" in text
+        or "isabl" in text
+        or "not supp" in text
+        or "ailed" in text
+        or "annot" in text
+        or "Fail" in text
+        or "fall" in text
+    ):
+        return False
+    return _WARNING_LINE.search(text) is not None and not any(words in text for words in _QUIET)
+
+
 class Kind(enum.StrEnum):
     """Kinds of lines that matter."""
 
@@ -228,7 +244,7 @@ class LogReader:
         if "Retract requests" in text:
             state.retracted += 1
             return LogEvent(Kind.RETRACT, sanitize(text, state.secrets), at_s, rank)
-        if _WARNING_LINE.search(text[:2000]) and not any(words in text for words in _QUIET):
+        if _warns(text[:2000]):
             return self._warn(text, rank, at_s)
         return None
 

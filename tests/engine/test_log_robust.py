@@ -100,7 +100,8 @@ def test_prefixes(prefix, ending):
 @pytest.mark.parametrize(
     ("line", "accept_len", "graph", "tok_s"),
     [
-        ("Decode batch. #running-req: 1, #token: 5, gen throughput (token/s): 9.0, #queue-req: 0", None, None, None),
+        ("Decode batch. #running-req: 1, #token: 5, gen throughput (token/s): 9.0, #queue-req: 0", None, None, 9.0),
+        ("Decode batch, #running-req: 1, #token: 5, accept len: 2.0, gen thro", None, None, None),
         ("Decode batch, #running-req: 1, #token: 5, token usage: 0.00, cuda graph: True, gen throughput (token/s): 9.50, #queue-req: 0", None, True, 9.5),
         ("Decode batch [12], #running-req: 1, #full token: 5, full token usage: 0.00, mamba num: 1, accept len: 2.00, accept rate: 0.50, cap len: 3.0, npu graph: False, gen throughput (token/s): 9.50, #queue-req: 0, fwd occupancy: 9.10%", 2.0, False, 9.5),
         ("Decode batch, #running-req: 1, #token: 5, token usage: 0.00, accept len: 2.00, cuda graph: True, gen throughput (token/s): 9.50, #queue-req: 0", 2.0, True, 9.5),
