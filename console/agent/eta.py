@@ -33,7 +33,7 @@ class Progress(NamedTuple):
 def with_launch(
     phases: Sequence[rig.Phase], launched_at_s: float, *, first_token: rig.Phase | None = None
 ) -> tuple[rig.Phase, ...]:
-    """The log's phases from the launch on: what passes before its first line belongs to the imports, the sum of all is no phase."""
+    """The log's phases from the launch on: what passes before its first line belongs to the imports; the sum is no phase."""
     found = [phase for phase in phases if phase.name != TOTAL_PHASE]
     if not found or found[0].name != FIRST_PHASE:
         first = found[0].started_at_s if found else None

@@ -1,0 +1,68 @@
+"""What the supervisor tells the measuring half of an engine, and what it asks of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from console import rig
+from console.agent.record import Start
+from console.engine.log import LogEvent
+from profiles.schema import Profile
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """An engine that was started, adopted or attached."""
+
+    url: str
+    api_key: str = ""
+    admin_key: str = ""
+    pid: int | None = None
+    profile: Profile | None = None
+    started_at: float | None = None
+
+
+class Measured(Protocol):
+    """The measuring half as the control half sees it; see :class:`console.agent.measure.Measure`."""
+
+    def engine_changed(self, handle: Handle | None) -> None:
+        """Another engine, or none."""
+
+    def log_batch(self, event: LogEvent) -> None:
+        """A line of the engine's log that matters."""
+
+    def gpu_pids(self) -> dict[int, int]:
+        """GPU memory by process."""
+
+    @property
+    def http_answered_at_s(self) -> float | None:
+        """When the engine's HTTP server last answered."""
+
+    @property
+    def http_error(self) -> str:
+        """Why it does not answer; empty while it does."""
+
+    def snapshot(
+        self,
+        engine: rig.Engine,
+        operation: rig.Operation | None,
+        events: tuple[rig.Event, ...],
+        log_tail: tuple[str, ...],
+    ) -> rig.Snapshot:
+        """What is known now."""
+
+    def record_operation(self, operation: rig.Operation) -> None:
+        """Keep the newest state of an operation."""
+
+    def record_event(self, event: rig.Event) -> None:
+        """Keep an event."""
+
+    def record_start(self, start: Start) -> None:
+        """Keep how long a start took."""
+
+    def starts(self, profile: str) -> list[Start]:
+        """Earlier starts of a profile that got ready, newest first. Blocks."""
+
+    def history(self, kind: str, since: float, until: float) -> list[dict[str, Any]]:
+        """Rows of the journal, oldest first. Blocks."""
