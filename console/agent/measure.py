@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import os
 import socket
 import time
@@ -136,7 +137,6 @@ class Measure:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-        self._probe.close()
         await asyncio.to_thread(self._sampler.stop)
         await asyncio.to_thread(self.journal.stop)
 
@@ -149,7 +149,7 @@ class Measure:
         self._handle = handle
         self._feed = None
         self._log = LogFeed()
-        self._probe.forget()
+        self._probe.forget(_since(handle, self._clock()))
         self._processes = ()
         self._environment = {}
         if handle is not None:
@@ -242,6 +242,10 @@ class Measure:
     def http_error(self) -> str:
         """Why the engine's HTTP server does not answer; empty while it does."""
         return self._feed.error if self._feed is not None else ""
+
+    def environments(self) -> dict[int | None, dict[str, str]]:
+        """The speed-relevant environment of the launcher (``None``) and, through the probe, of each rank."""
+        return {None: self._environment, **self._probe.environments}
 
     def acknowledge(self, alarm_id: str, by: str) -> bool:
         """Note that somebody has seen an alarm; False when it does not hold."""
@@ -345,6 +349,13 @@ class Measure:
         if pid is None:
             return (), {}, names
         return self._table.tree(pid), launcher_environment(pid), names
+
+
+def _since(handle: EngineHandle | None, now_s: float) -> float:
+    """From when on the probe's messages are of this engine."""
+    if handle is None:
+        return math.inf
+    return handle.started_at if handle.started_at is not None else now_s
 
 
 def _whole(value: Any, otherwise: int) -> int:

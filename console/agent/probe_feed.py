@@ -1,19 +1,33 @@
-"""What the probe inside the engine says, as readings."""
+"""What the probe inside the engine says, as readings.
+
+Each rank keeps its newest message in a file that it replaces atomically once a second; that is all this needs,
+because a message holds counters since the rank's start: one that was missed loses nothing.
+"""
 
 from __future__ import annotations
 
+import os
+from collections import deque
 from typing import TYPE_CHECKING
 
 from console import rig
+from console.agent.probe_message import Message, decode, window_between
+from console.agent.readings import Gauges, Window
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from console.agent.readings import Gauges, Window
+TIMES_WINDOW_S = 3.0
+ACCEPTANCE_WINDOW_S = 15.0
+KEPT = 32
+"""Messages a rank: more than the longer window holds."""
+SILENT_S = 5.0
+MOST_RANKS = 1024
+MOST_BYTES = 1 << 20
 
 
 class ProbeFeed:
-    """Follows the probe's feed of all ranks.
+    """Follows the feed of all ranks.
 
     Args:
         folder: shared with the ranks.
@@ -23,16 +37,114 @@ class ProbeFeed:
         self._folder = folder
         self.forget()
 
-    def forget(self) -> None:
-        """Another engine, or none."""
+    def forget(self, since_s: float = 0.0) -> None:
+        """Another engine, or none: messages before ``since_s`` are of the former one."""
+        self._since_s = since_s
+        self._ranks: dict[int, deque[Message]] = {}
+        self._read: dict[str, int] = {}
+        self._moved: tuple[int, float] | None = None
         self.window: Window | None = None
         self.gauges: Gauges | None = None
         self.pinned: bool | None = None
         self.candidate_steps: tuple[int, ...] = ()
         self.status = rig.ProbeStatus()
 
-    def poll(self, now_s: float) -> None:
-        """Take what has come since the last call."""
+    @property
+    def environments(self) -> dict[int | None, dict[str, str]]:
+        """By rank, the speed-relevant environment its process really has."""
+        return {rank: kept[-1].environment for rank, kept in sorted(self._ranks.items())}
 
-    def close(self) -> None:
-        """Let go of the sockets."""
+    def poll(self, now_s: float) -> None:
+        """Take what has come since the last call. Never raises: a broken file is no message."""
+        for message in self._new_messages():
+            self._take(message)
+        if not self._ranks:
+            return
+        leader = self._ranks[min(self._ranks)]
+        newest = leader[-1]
+        if (silent := now_s - newest.at_s) > SILENT_S:
+            self.status = rig.ProbeStatus(why=f"the probe has been silent for {silent:.0f} s")
+            return
+        self.status = status([kept[-1] for _, kept in sorted(self._ranks.items())])
+        self.gauges = Gauges(
+            source=rig.Source.PROBE,
+            at_s=newest.at_s,
+            depth=None if newest.depth is None else float(newest.depth),
+        )
+        self.pinned = True if newest.pinned is not None else False if newest.adaptive else None
+        self.candidate_steps = newest.capabilities.candidate_steps
+        self._follow(leader)
+
+    def _follow(self, leader: deque[Message]) -> None:
+        """Renew the window when a round has been done since the last look."""
+        newest = leader[-1]
+        if self._moved is not None and self._moved[0] == newest.rounds_done:
+            return
+        first = self._moved is None
+        self._moved = (newest.rounds_done, newest.at_s)
+        if first or len(leader) < 2:
+            return
+        ranks = [(_back(kept, TIMES_WINDOW_S), kept[-1]) for _, kept in sorted(self._ranks.items()) if len(kept) > 1]
+        self.window = window_between(
+            _back(leader, TIMES_WINDOW_S), _back(leader, ACCEPTANCE_WINDOW_S), newest, ranks, newest.at_s
+        )
+
+    def _take(self, message: Message) -> None:
+        kept = self._ranks.setdefault(message.rank, deque(maxlen=KEPT))
+        if kept and (kept[-1].setting != message.setting or message.rounds_done < kept[-1].rounds_done):
+            # Another depth, drafter or process: figures before and after must not be mixed.
+            kept.clear()
+            self.window = None
+        kept.append(message)
+
+    def _new_messages(self) -> list[Message]:
+        found = []
+        try:
+            names = [entry.name for entry in os.scandir(self._folder) if entry.name.startswith("probe-")]
+        except OSError:
+            return []
+        for name in sorted(names)[:MOST_RANKS]:
+            if not name.endswith(".json"):
+                continue
+            path = self._folder / name
+            try:
+                stamp = path.stat()
+                if self._read.get(name) == stamp.st_mtime_ns or stamp.st_size > MOST_BYTES:
+                    continue
+                body = path.read_bytes()
+            except OSError:
+                continue
+            self._read[name] = stamp.st_mtime_ns
+            message = decode(body)
+            if message is not None and message.at_s >= self._since_s:
+                found.append(message)
+        return found
+
+
+def _back(kept: deque[Message], seconds: float) -> Message:
+    """The oldest message within ``seconds`` of the newest, never the newest itself."""
+    newest = kept[-1]
+    within = [message for message in kept if newest.at_s - message.at_s <= seconds]
+    return within[0] if len(within) > 1 else kept[-2]
+
+
+def status(newest: list[Message]) -> rig.ProbeStatus:
+    """What the probe can do: what every rank can."""
+    leader = newest[0]
+    hooks = dict(leader.hooks)
+    for message in newest:
+        for name, state in message.hooks.items():
+            if state != "on":
+                hooks[name] = state if message is leader else f"rank {message.rank}: {state}"
+    capabilities = [message.capabilities for message in newest]
+    return rig.ProbeStatus(
+        present=True,
+        why="",
+        ranks=len(newest),
+        version=leader.probe,
+        depth_live=all(entry.depth_live for entry in capabilities),
+        depth_why=next((entry.depth_why for entry in capabilities if not entry.depth_live), ""),
+        swap_live=all(entry.swap_live for entry in capabilities),
+        swap_why=next((entry.swap_why for entry in capabilities if not entry.swap_live), ""),
+        hooks=hooks,
+    )

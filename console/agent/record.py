@@ -21,6 +21,7 @@ import zstandard
 from console import rig
 from console.agent import journal_file
 from console.agent.journal_file import SERIES, UnusableError
+from console.errors import ConsoleError, ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -305,15 +306,19 @@ def read_history(
     """Rows of the journal as JSON has them, oldest first: the newest ``limit`` between the two times.
 
     Raises:
-        ValueError: unknown kind.
-        sqlite3.Error: the file cannot be read.
+        ConsoleError: an unknown kind, or a file that cannot be read.
     """
     if kind not in QUERIES:
-        raise ValueError(f"no history of {kind!r}: one of {', '.join(QUERIES)}")
+        raise ConsoleError(f"no history of {kind!r}", todo=f"one of {', '.join(QUERIES)}", code=ExitCode.USAGE)
     if not path.exists():
         return []
-    with journal_file.open_for_reading(path) as connection:
-        rows = connection.execute(QUERIES[kind], (since_s, min(until_s, 1e300), limit)).fetchall()
+    try:
+        with journal_file.open_for_reading(path) as connection:
+            rows = connection.execute(QUERIES[kind], (since_s, min(until_s, 1e300), limit)).fetchall()
+    except sqlite3.Error as error:
+        if str(error).startswith("no such table"):
+            return []  # begun this moment
+        raise ConsoleError(f"the history in {path} cannot be read", why=str(error)) from error
     rows.reverse()
     if kind == "series":
         return [dict(zip(("at_s", *SERIES), row, strict=True)) for row in rows]

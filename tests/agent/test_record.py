@@ -13,6 +13,7 @@ import pytest
 from console import rig
 from console.agent import journal_file
 from console.agent.record import Journal, Start, read_history, read_samples, read_starts, series_of
+from console.errors import ConsoleError
 
 NOW = 1_800_000_000.0
 
@@ -82,8 +83,21 @@ def test_the_newest_rows_within_the_limit_oldest_first(journal):
 
 
 def test_an_unknown_kind_is_refused(journal):
-    with pytest.raises(ValueError, match="no history of 'secrets'"):
+    with pytest.raises(ConsoleError, match="no history of 'secrets'"):
         read_history(journal.path, "secrets")
+
+
+def test_a_file_that_cannot_be_read_is_one_line(tmp_path):
+    path = tmp_path / "history.sqlite"
+    path.write_bytes(b"not a database, " * 100)
+    with pytest.raises(ConsoleError, match="cannot be read - file is not a database"):
+        read_history(path, "events")
+
+
+def test_a_journal_begun_this_moment_is_empty(tmp_path):
+    path = tmp_path / "history.sqlite"
+    sqlite3.connect(path).close()
+    assert read_history(path, "events") == []
 
 
 def test_no_journal_is_an_empty_history(tmp_path):
