@@ -154,6 +154,38 @@ def test_sglang_missing_old_and_simulated(monkeypatch, profile):
     assert engine.check_sglang(profile).status is Status.OK
 
 
+def test_broken_profiles_are_named(home):
+    (found,) = engine.check_profiles()
+    assert (found.status, found.id) == (Status.OK, "profiles")
+    folder = home / "config" / "profiles"
+    folder.mkdir(parents=True)
+    (folder / "broken.toml").write_text("name = [")
+    (found,) = engine.check_profiles()
+    assert found.status is Status.WARN
+    assert "broken.toml" in found.message + found.todo
+
+
+def test_a_profile_is_found_by_name_and_its_port_is_checked(home, sglang):
+    folder = home / "config" / "profiles"
+    folder.mkdir(parents=True)
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        held.listen()
+        port = held.getsockname()[1]
+        text = f'name = "mine"\n[engine]\nport = {port}\nargs = ["--device", "cpu"]\n'
+        (folder / "mine.toml").write_text(text)
+        done = run(["--profile", "mine", "--json"])
+    assert done.exit_code == 4
+    found = {entry["id"]: entry for entry in json.loads(done.stdout)["findings"]}
+    assert found["port"]["status"] == "fail"
+    assert found["gpu"]["status"] != "fail"
+
+
+def test_an_unknown_profile_is_wrong_usage():
+    done = run(["--profile", "nothing-like-it"])
+    assert isinstance(done.exception, ConsoleError)
+
+
 @pytest.mark.parametrize(
     ("section", "needed"),
     [

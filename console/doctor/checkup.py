@@ -18,6 +18,7 @@ def checkup(profile: Profile) -> Iterator[Finding]:
     port = profile.engine.port
     checks: tuple[tuple[str, Callable[[], Iterable[Finding]]], ...] = (
         ("python", engine.check_self),
+        ("profiles", engine.check_profiles),
         ("sglang", lambda: [engine.check_sglang(profile)]),
         ("gpu", lambda: gpus.check(needed=engine.needs_gpu(profile))),
         ("terminal", terminal.check),

@@ -53,6 +53,18 @@ def check_sglang(profile: Profile) -> Finding:
     return ok("sglang", message, **data)
 
 
+def check_profiles() -> Iterator[Finding]:
+    """Files among the profiles that hold none."""
+    from profiles import store
+
+    found = store.listing()
+    for problem in found.problems:
+        todo = f"correct {problem.path}, or move it away; the other profiles are not affected"
+        yield warn("profiles", problem.message, todo, path=str(problem.path))
+    if not found.problems:
+        yield ok("profiles", f"{len(found.entries)} profiles can be loaded", count=len(found.entries))
+
+
 def needs_gpu(profile: Profile) -> bool:
     """Whether a launch of this profile needs an NVIDIA GPU."""
     if profile.engine.simulated or profile.engine.module.startswith("console.simulate"):
