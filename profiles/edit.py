@@ -42,7 +42,7 @@ def apply(text: str, wanted: Mapping[keys.Path, Any], origin: str, stem: str = "
         raise ConsoleError(
             f"{origin} cannot be changed without damage", why=str(error), todo="edit it by hand"
         ) from error
-    if _tables(changed, origin, stem) != expected:
+    if _tables(changed, origin, stem) != _without_empty(expected):
         raise ConsoleError(f"{origin} cannot be changed without damage", todo="edit it by hand")
     return changed
 

@@ -75,6 +75,18 @@ def flat(profile: Profile) -> dict[Path, Any]:
     return found
 
 
+def nested(profile: Profile) -> dict[str, Any]:
+    """A profile as nested tables, every key in it, defaults included."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, msgspec.Struct):
+            return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
+        return list(value) if isinstance(value, tuple) else value
+
+    found: dict[str, Any] = plain(profile)
+    return found
+
+
 def _flatten(value: Any, default: Any, path: Path, found: dict[Path, Any]) -> None:
     if isinstance(value, msgspec.Struct):
         for name in value.__struct_fields__:

@@ -186,6 +186,7 @@ def save(
         ConsoleError: it exists already, was changed meanwhile, holds a secret or a value out of range, or cannot be written.
     """
     check_name(profile.name)
+    read.validate(keys.nested(profile), profile.name)
     target = to or folder() / f"{profile.name}{SUFFIX}"
     if _is_builtin(target):
         raise ConsoleError(f"{target} is built in", todo="save it under your own profiles", code=ExitCode.USAGE)

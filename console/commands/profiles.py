@@ -71,13 +71,11 @@ def list_command(as_json: bool) -> None:
 @JSON
 def show_command(profile: str, as_json: bool) -> None:
     """Print PROFILE: the file as it stands, or with --json every key, defaults included."""
-    import msgspec
-
-    from profiles import read, store
+    from profiles import keys, read, store
 
     found = store.entry(profile)
     if as_json:
-        _print_json(msgspec.to_builtins(found.profile))
+        _print_json(keys.nested(found.profile))
         return
     click.echo(f"# {_safe(str(found.path))} ({found.origin})", err=True)
     text = read.text_of(read.read_bytes(found.path), str(found.path))
