@@ -58,7 +58,7 @@ _STARTUP_WORDS = {
 
 
 def _warns(text: str) -> bool:
-    """Whether a line, which has no level, is a warning. Words are looked for first: most lines have none, a pattern costs more."""
+    """Whether a line, which has no level, is a warning. Words are looked for first: most lines have none, a pattern costs."""
     if not (
         "arning" in text
         or "eprecated" in text

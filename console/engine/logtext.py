@@ -20,7 +20,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2
 _PREFIX = re.compile(
     r"\[(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?P<ms>[.,]\d{3})?(?P<rank>(?: (?:DP|PP|ATTN_CP|MOE_DP|TP|EP)\d+)*)\] ?"
 )
-_TORCH_RANK = re.compile(r"\[rank(?P<rank>\d+)\]:\s?")
+_TORCH_RANK = re.compile(r"\[rank(?P<rank>\d{1,5})\]:\s?")
 PREFIX_SEARCH_CHARS = 160
 """Container runtimes and journald put their own text in front; SGLang's prefix is looked for this far."""
 

@@ -21,11 +21,12 @@ _NO_SECRET_NAME = re.compile(
 
 _VALUE = r"(?:'[^'\r\n]*'|\"[^\"\r\n]*\"|[^\s'\",;)}\]&]+)"
 _NAMED = re.compile(
-    rf"(?i)(?P<name>(?<![A-Za-z])[A-Za-z0-9_-]*{_NAME}|(?<![A-Za-z0-9_#-])(?:[A-Za-z0-9]+_)+token(?![A-Za-z_])|(?<=[?&])(?:token|key|sig|signature))"
+    rf"(?i)(?P<name>(?<![A-Za-z])[A-Za-z0-9_-]{{0,60}}{_NAME}|(?<![A-Za-z0-9_#-])(?:[A-Za-z0-9]{{1,40}}_){{1,8}}token(?![A-Za-z_])|(?<=[?&])(?:token|key|sig|signature))"
     rf"(?P<sep>['\"]?\s*[=:]\s*)(?P<value>{_VALUE})"
 )
 _FLAG = re.compile(
-    rf"(?i)(?P<name>--?[a-z0-9-]*{_NAME}|--(?:[a-z0-9]+-)*token)(?P<sep>[= ]+)(?P<value>(?!--?[a-z]){_VALUE})"
+    rf"(?i)(?P<name>--?[a-z0-9-]{{0,60}}{_NAME}|--(?:[a-z0-9]{{1,40}}-){{0,8}}token)"
+    rf"(?P<sep>[= ]+)(?P<value>(?!--?[a-z]){_VALUE})"
 )
 _BEARER = re.compile(r"(?i)\b(?P<name>bearer|basic)(?P<sep>\s+)(?P<value>[A-Za-z0-9._~+/=-]{6,})")
 _URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]{1,20}://)(?P<user>[^\s/@:]{1,200}):(?P<value>[^\s/@]{1,400})@")

@@ -9,6 +9,8 @@ from typing import Any
 from console.engine.readings import count, items, mapping, number, text
 from console.engine.secrets import mask_text
 
+COMMAND_LIMIT_CHARS = 16 * 1024
+
 
 @dataclass(frozen=True, slots=True)
 class EngineFacts:
@@ -96,7 +98,7 @@ def parse(server_info: Any, model_info: Any = None) -> EngineFacts:
         metrics=top["enable_metrics"] if isinstance(top.get("enable_metrics"), bool) else None,
         weight_version=text(about.get("weight_version")) or text(top.get("weight_version")),
         architectures=tuple(name for name in items(about.get("architectures")) if isinstance(name, str)),
-        command=mask_text(text(top.get("launch_command"))),
+        command=mask_text(text(top.get("launch_command"))[:COMMAND_LIMIT_CHARS]),
         status=text(top.get("status")),
     )
 

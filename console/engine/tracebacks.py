@@ -22,6 +22,7 @@ _FRAME = re.compile(r'\s+File "(?P<file>[^"]{1,400})", line (?P<line>\d+)(?:, in
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]{0,200}(?::(?:\s|$)|$)")
 _PROCESS = re.compile(r"Process \S+:$")
 FRAMES_KEPT = 80
+MESSAGES_KEPT = 20
 
 
 @dataclass(slots=True)
@@ -114,7 +115,8 @@ class TracebackReader:
             return True, None
         if not current.closed and current.traceback.frames and _EXCEPTION.match(text):
             current.closed = True
-            current.traceback.messages.append(text[:2000])
+            if len(current.traceback.messages) < MESSAGES_KEPT:
+                current.traceback.messages.append(text[:2000])
             return True, current.traceback
         if current.closed:
             self._open.pop(lane)

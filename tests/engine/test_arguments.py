@@ -8,6 +8,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given as random
+from hypothesis import strategies as st
 
 from console.engine import arguments, flags
 from console.engine.arguments import build, export, masked_command, write_files
@@ -331,3 +333,50 @@ def test_a_profile_without_a_model_is_refused():
 
 def test_the_interpreter_is_what_was_located():
     assert build(profile(), version=NEW, python=sys.executable, run_dir=Path("/r")).argv[0] == sys.executable
+
+
+NUMBER = st.none() | st.integers(1, 64)
+ARGS = st.lists(
+    st.sampled_from(["--tp", "--host", "0.0.0.0", "--config", "--api-key", "x", "--speculative-num-steps", "3", "--speculative-adaptive", "--cuda-graph-bs", "-", "--", "", "--=", "--speculative-algorithm=NGRAM"]),
+    max_size=6,
+)  # fmt: skip
+VERSION = st.none() | st.tuples(st.integers(0, 1), st.integers(0, 9), st.integers(0, 40))
+
+
+@random(
+    algorithm=st.sampled_from(["", "EAGLE", "eagle3", "NEXTN", "STANDALONE", "NGRAM", "DFLASH", "WHATEVER"]),
+    drafter=st.sampled_from(["", "org/drafter"]),
+    steps=st.none() | st.integers(0, 64),
+    topk=NUMBER,
+    draft_tokens=NUMBER,
+    candidates=st.lists(st.integers(0, 64), max_size=4).map(tuple),
+    args=ARGS.map(tuple),
+    version=VERSION,
+)
+def test_every_profile_gives_a_launch_or_one_line(
+    algorithm, drafter, steps, topk, draft_tokens, candidates, args, version
+):
+    what = profile(
+        engine={"args": args},
+        algorithm=algorithm,
+        drafter=drafter,
+        steps=steps,
+        topk=topk,
+        draft_tokens=draft_tokens,
+        candidate_steps=candidates,
+    )
+    try:
+        built = launch(what, version, probe_dir=Path("/p"), admin_key="admin-sesame")
+    except ConsoleError as refused:
+        assert "\n" not in refused.line
+        return
+    found = given(built)
+    assert "admin-sesame" not in built.command
+    numbers = [found.get(f"--speculative-{name}") for name in ("num-steps", "eagle-topk", "num-draft-tokens")]
+    chain = found.get("--speculative-algorithm", "").upper() in {"EAGLE", "EAGLE3", "NEXTN", "STANDALONE"}
+    if chain and "--speculative-adaptive" not in args:
+        assert all(numbers) or not any(numbers)
+        if all(numbers) and numbers[1] == "1":
+            assert int(numbers[2]) == int(numbers[0]) + 1
+    for text in built.files.values():
+        json.loads(text)

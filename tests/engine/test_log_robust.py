@@ -222,3 +222,28 @@ def test_reading_is_cheap_enough_for_a_flood():
     LogReader().feed(data)
     spent = time.process_time() - began
     assert spent < 1.0, f"{spent / lines * 1e6:.0f} us a line: a flood of 50 000 lines/s must leave room"
+
+
+def test_a_log_that_ends_in_nccl_init_names_the_hang():
+    found = explain([b"[2026-12-01 01:00:00 TP0] Init torch distributed begin.\n"])
+    assert "in phase Torch distributed init" in found.warnings[0]
+    assert "NCCL_DEBUG=INFO" in found.warnings[0]
+
+
+def test_a_drafter_that_contributes_nothing_is_told():
+    line = DECODE.replace("1.76", "1.00").replace("0.38", "0.00")
+    found = explain([f"[2026-12-01 01:00:00] {line}\n".encode() * 3])
+    assert "the drafter contributes nothing" in found.warnings[0]
+
+
+@pytest.mark.parametrize(
+    "hostile", ["_", "-", "a_", "a-", "gh", "p_", "key", "://", "'", "auth_", "\x1b[", "9", "%|1/2"]
+)
+def test_hostile_lines_cost_no_time(hostile):
+    line = hostile * (LINE_LIMIT_CHARS // len(hostile)) + " failed to key token"
+    began = time.process_time()
+    for prefix in ("", "[2026-12-01 01:00:00] "):
+        reader = LogReader()
+        reader.feed(prefix + line + "\n")
+        sanitize(line)
+    assert time.process_time() - began < 1.0
