@@ -46,8 +46,11 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
 
 def compose(inputs: Inputs) -> rig.Snapshot:
     """The snapshot, without alarms: those follow from it."""
+    off = speculation_is_off(inputs.engine)
     cycle = compose_cycle(inputs.readings, inputs.gpus, inputs.now_s)
     acceptance = compose_acceptance(inputs.readings, inputs.now_s)
+    if off:
+        cycle, acceptance = without_speculation(cycle)
     return rig.Snapshot(
         seq=inputs.seq,
         at_s=inputs.now_s,
@@ -60,13 +63,31 @@ def compose(inputs: Inputs) -> rig.Snapshot:
         driver=inputs.driver,
         cycle=cycle,
         acceptance=acceptance,
-        load=compose_load(inputs.readings, cycle, acceptance, inputs.now_s),
+        load=compose_load(inputs.readings, cycle, acceptance, inputs.now_s, off=off),
         targets=compose_targets(inputs.baseline, inputs.goals_tok_s, cycle, acceptance),
         history=inputs.history,
         probe=inputs.readings.probe,
         operation=inputs.operation,
         events=inputs.events,
         log_tail=inputs.log_tail,
+    )
+
+
+OFF = "speculation is off"
+ALIVE = frozenset({rig.EngineState.READY, rig.EngineState.PAUSED, rig.EngineState.BUSY})
+
+
+def speculation_is_off(engine: rig.Engine) -> bool:
+    """Whether an engine that has told what it is decodes without speculation."""
+    return engine.state in ALIVE and bool(engine.version) and not engine.algorithm
+
+
+def without_speculation(cycle: rig.Cycle) -> tuple[rig.Cycle, rig.Acceptance]:
+    """A round is one decode pass then: it has no stages, and its one token is no acceptance."""
+    stage, figure = rig.Stage(why=OFF), rig.Figure(why=OFF)
+    return (
+        msgspec.structs.replace(cycle, draft=stage, verify=stage, extend=stage, gap=stage),
+        rig.Acceptance(accept_len=figure, accept_rate=figure, depth=figure, rejected_share=figure, positions_why=OFF),
     )
 
 
@@ -163,14 +184,17 @@ def accept_len_bounds(found: rig.Acceptance) -> tuple[float, float] | None:
 # ------------------------------------------------------------------------------------------------- load
 
 
-def compose_load(readings: Readings, cycle: rig.Cycle, acceptance: rig.Acceptance, now_s: float) -> rig.Load:
-    """What the engine is asked to do, and what it yields."""
+def compose_load(
+    readings: Readings, cycle: rig.Cycle, acceptance: rig.Acceptance, now_s: float, *, off: bool = False
+) -> rig.Load:
+    """What the engine is asked to do, and what it yields; ``off``: a round yields exactly one token."""
     running = figures.of_gauges(readings, "running", now_s)
+    accept_len = rig.Figure(1.0) if off else acceptance.accept_len
     return rig.Load(
         running=running,
         queued=figures.of_gauges(readings, "queued", now_s),
         tok_s=figures.throughput(readings, running, now_s),
-        tok_s_stream=figures.per_stream(acceptance.accept_len, cycle.total_ms),
+        tok_s_stream=figures.per_stream(accept_len, cycle.total_ms),
         token_usage=figures.of_gauges(readings, "token_usage", now_s),
     )
 

@@ -186,6 +186,24 @@ def test_no_rank_is_called_slow_without_cause(times):
     assert composed(story(ranks=ranks(*times))).cycle.slowest_rank is None
 
 
+# ------------------------------------------------------------------------------ without speculation
+
+
+def test_an_engine_without_speculation():
+    """/v1/loads says one token a round: true, but no acceptance."""
+    window = Window(source=rig.Source.LOADS, at_s=NOW, cycle_ms=12.2, batch=1.0, accept_len=1.0, tok_s=82.0)
+    engine = rig.Engine(state=rig.EngineState.READY, version="0.5.23")
+    snapshot = composed(Readings(windows=(window,)), engine=engine)
+    assert snapshot.acceptance.accept_len == rig.Figure(why="speculation is off")
+    assert snapshot.cycle.total_ms.value == 12.2
+    assert snapshot.cycle.verify == rig.Stage(why="speculation is off")
+    assert snapshot.load.tok_s_stream.value == pytest.approx(81.967, abs=1e-3)
+    assert (snapshot.targets.verdict, snapshot.targets.why) == (rig.Verdict.UNCLEAR, "speculation is off")
+    assert snapshot.targets.break_even_accept_len == pytest.approx(82 * 0.0122)
+    unknown = composed(Readings(windows=(window,)), engine=rig.Engine(state=rig.EngineState.READY))
+    assert unknown.acceptance.accept_len.value == 1.0
+
+
 # ------------------------------------------------------------------------------ nothing, and nonsense
 
 
