@@ -108,7 +108,7 @@ def _json(found: Explanation, verdict: Verdict | None) -> dict[str, object]:
 
 def report(found: Explanation, verdict: Verdict | None, name: str) -> list[str]:
     """The report as lines: what happened, causes with advice, speed, start-up, remarks."""
-    lines = [f"{name}: {_headline(found)}"]
+    lines = [f"{name}: {'SIMULATED, ' if found.state.simulated else ''}{_headline(found)}"]
     for cause in found.failures:
         ranks = f" [{', '.join(cause.ranks)}]" if cause.ranks else ""
         lines += ["", f"FAILED  {cause.kind}{ranks}", f"  said  {cause.message}", f"  do    {cause.advice}"]

@@ -247,6 +247,8 @@ def _remark(result: Explanation) -> None:
         return
     if not result.is_sglang:
         return
+    if state.simulated:
+        result.notes.append("SIMULATED: this is the log of the simulated engine, no figure in it was measured")
     if (
         state.startup.started
         and not state.ready

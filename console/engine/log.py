@@ -126,6 +126,8 @@ class LogState:
     stopping: bool = False
     """SIGTERM has arrived; what dies afterwards was asked to."""
     retracted: int = 0
+    simulated: bool = False
+    """The log is the simulated engine's."""
     last_at_s: float | None = None
     secrets: frozenset[str] = frozenset()
 
@@ -241,6 +243,9 @@ class LogReader:
             return LogEvent(Kind.STOPPING, sanitize(text, state.secrets), at_s, rank)
         if is_fatal_line(text):
             return self._fatal(text, rank, at_s)
+        if text.startswith("SIMULATED"):
+            state.simulated = True
+            return None
         if "Retract requests" in text:
             state.retracted += 1
             return LogEvent(Kind.RETRACT, sanitize(text, state.secrets), at_s, rank)

@@ -247,3 +247,10 @@ def test_hostile_lines_cost_no_time(hostile):
         reader.feed(prefix + line + "\n")
         sanitize(line)
     assert time.process_time() - began < 1.0
+
+
+def test_a_simulated_log_says_so():
+    found = explain(
+        [b"[2026-12-01 01:00:00] SIMULATED engine: interfaces\n[2026-12-01 01:00:00 TP0] Load weight begin.\n"]
+    )
+    assert found.warnings[0].startswith("SIMULATED")
