@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from textual.theme import Theme
+from textual.theme import BUILTIN_THEMES, Theme
 
 DEFAULT: Final = "console-dark"
 """Used until the operator chooses another one."""
@@ -107,6 +107,14 @@ PLAIN_THEME = Theme(
     panel="ansi_default",
     boost="ansi_default",
     dark=True,
+    # What Textual's own screens need; the cursor is reversed, because colours may be filtered out altogether.
+    variables={
+        **BUILTIN_THEMES["ansi-dark"].variables,
+        "border": "ansi_default",
+        "block-cursor-text-style": "bold reverse",
+        "block-cursor-foreground": "ansi_default",
+        "block-cursor-background": "ansi_default",
+    },
 )
 
 THEMES: Final = (DARK, LIGHT, COLOUR_BLIND, PLAIN_THEME)

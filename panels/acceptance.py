@@ -167,19 +167,21 @@ def _positions(snapshot: Snapshot, cells: int, rows: int) -> list[Row]:
         return [nothing(acceptance.positions_why, "acceptance by position is not known")] if rows else []
     columns = choose(_COLUMNS, cells)
     room = next((c.cells for c in columns if c.key == "bar"), 0)
-    table = [line(columns, _position(position, room)) for position in acceptance.positions]
+    table = [
+        line(columns, _position(position, room, stale=acceptance.accept_len.stale)) for position in acceptance.positions
+    ]
     if len(table) + 1 > rows:
         table = table[: max(0, rows - 2)]
         table.append(((f"{glyphs.active().ellipsis} {len(acceptance.positions) - len(table)} more", "dim"),))
     return [headings(columns), *table]
 
 
-def _position(position: Position, bar_cells: int) -> dict[str, Row]:
+def _position(position: Position, bar_cells: int, *, stale: bool) -> dict[str, Row]:
     return {
         "position": ((f"{position.index:>2}", "value"),),
         "bar": meter(position.conditional.value, bar_cells, "accent"),
-        "conditional": _share(position.conditional, "value"),
-        "marginal": _share(position.marginal, "text"),
+        "conditional": _share(position.conditional, "stale" if stale else "value"),
+        "marginal": _share(position.marginal, "stale" if stale else "text"),
         "tries": ((f"{position.conditional.tries}", "dim"),),
     }
 
@@ -210,11 +212,12 @@ def _positions_in_a_row(snapshot: Snapshot, cells: int) -> Row:
     if not acceptance.positions:
         return nothing(acceptance.positions_why, "acceptance by position is not known")
     parts: list[Row] = [(("by position", "label"),)]
-    parts += [((f"{p.index}:", "dim"), *_share(p.conditional, "text")) for p in acceptance.positions]
+    role = "stale" if acceptance.accept_len.stale else "text"
+    parts += [((f"{p.index}:", "dim"), *_share(p.conditional, role)) for p in acceptance.positions]
     row = join_fitting(parts, cells, (" ", "text"))
     if width(row) < sum(width(part) + 1 for part in parts) - 1:
         row = join_fitting(
-            [((f"{p.index}:", "dim"), (percent(p.conditional.value), "text")) for p in acceptance.positions],
+            [((f"{p.index}:", "dim"), (percent(p.conditional.value), role)) for p in acceptance.positions],
             cells,
             (" ", "text"),
         )

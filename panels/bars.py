@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from panels import glyphs
@@ -13,7 +14,7 @@ def meter(share: float | None, cells: int, role: str = "bar") -> Row:
     if cells <= 0:
         return ()
     look = glyphs.active()
-    if share is None or share != share:  # noqa: PLR0124 - NaN is not itself
+    if share is None or not math.isfinite(share):
         return ((" " * cells, "track"),)
     halves = round(min(max(share, 0.0), 1.0) * cells * 2)
     filled = look.bar_full * (halves // 2) + look.bar_half * (halves % 2)
@@ -22,6 +23,7 @@ def meter(share: float | None, cells: int, role: str = "bar") -> Row:
 
 def stacked(parts: Sequence[tuple[float, str, str]], cells: int) -> Row:
     """A bar of ``cells`` split in proportion to the parts ``(size, fill, role)``; a part above zero keeps at least one cell."""
+    parts = [(size if math.isfinite(size) else 0.0, fill, role) for size, fill, role in parts]
     total = sum(size for size, _, _ in parts if size > 0)
     if cells <= 0:
         return ()
@@ -54,12 +56,13 @@ def scale(
         interval: a range to draw on the ruler.
         marks: what stands on it; values outside are drawn at the ends.
     """
-    if cells < 2 or high <= low:
+    if cells < 2 or not low < high < math.inf:
         return ()
     look = glyphs.active()
 
     def place(value: float) -> int:
-        return min(cells - 1, max(0, round((value - low) / (high - low) * (cells - 1))))
+        share = (value - low) / (high - low) if math.isfinite(value) else 0.0
+        return min(cells - 1, max(0, round(share * (cells - 1))))
 
     row: list[Span] = [(look.scale, "frame")] * cells
     if limit is not None and limit < high:

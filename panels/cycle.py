@@ -70,7 +70,7 @@ def _fill(name: str) -> str:
 def _total(snapshot: Snapshot, cells: int, *, named: bool = True) -> Row:
     """The cycle time, and what it depends on; the slowest rank too when it is to be ``named``."""
     cycle = snapshot.cycle
-    total: Row = (*figure(cycle.total_ms, ms(cycle.total_ms.value), snapshot), (" ms", "label"))
+    total = figure(cycle.total_ms, f"{ms(cycle.total_ms.value)} ms", snapshot)
     parts: list[Row] = [total]
     if cycle.graph_share.value is not None:
         full = cycle.graph_share.value >= 0.99
@@ -100,15 +100,15 @@ def _table(snapshot: Snapshot, cells: int) -> list[Row]:
     rows = [headings(columns)]
     for name in _STAGES:
         stage = _stage(cycle, name)
-        role = "stale" if stage.stale else "value"
+        role, plain = ("stale", "stale") if stage.stale else ("value", "text")
         rows.append(
             line(
                 columns,
                 {
                     "stage": ((_fill(name) * 2, name), (f" {name}", "text")),
                     "mean": ((ms(stage.mean_ms), role if stage.mean_ms is not None else "dim"),),
-                    "p50": ((ms(stage.p50_ms), "text" if stage.p50_ms is not None else "dim"),),
-                    "p95": ((ms(stage.p95_ms), "text" if stage.p95_ms is not None else "dim"),),
+                    "p50": ((ms(stage.p50_ms), plain if stage.p50_ms is not None else "dim"),),
+                    "p95": ((ms(stage.p95_ms), plain if stage.p95_ms is not None else "dim"),),
                     "share": _part(stage.mean_ms, total),
                     "note": _note(stage, cycle.verify, snapshot) if room else EMPTY,
                 },
@@ -158,15 +158,13 @@ def _compact(snapshot: Snapshot, cells: int, rows: int) -> list[Row]:
     half = (cells - 1) // 2
     pairs = [_short(cycle, name, half) for name in _STAGES]
     total = _total(snapshot, cells)
+    key: Row = (("p50/p95", "dim"),) if any(_stage(cycle, name).p50_ms is not None for name in _STAGES) else EMPTY
+    total = spread(total, key, cells) if width(total) + width(key) < cells else total
     out = [total, _bar(cycle, cells)]
     out += [(*fit(pairs[i], half), (" ", "text"), *pairs[i + 1]) for i in (0, 2)]
     spare = rows - len(out)
     if spare > 0:
         out += history(snapshot.history.cycle_ms, snapshot, cells, spare, least_span=1.0)
-    else:
-        room = cells - width(total) - 2
-        graph = history(snapshot.history.cycle_ms, snapshot, room, 1, least_span=1.0) if room >= 12 else []
-        out[0] = spread(total, graph[0], cells) if graph else total
     return out[:rows]
 
 

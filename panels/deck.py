@@ -73,6 +73,8 @@ def arrange(width: int, height: int, now: Situation) -> dict[str, Region]:
     rest = height - top
     wide = width >= THREE_COLUMNS
     middle_least, targets_rows = (10, 9) if box else (5, now.goals + 3)
+    if not now.serving:
+        targets_rows = 6 if box else 3
     below = targets_rows if box or not wide else 0
     events_least = 0 if box and not wide else 1 if not box else 8
     gpu_rows = (now.gpus + 1 if now.gpus else 2) + edge
@@ -87,7 +89,7 @@ def arrange(width: int, height: int, now: Situation) -> dict[str, Region]:
         places |= _lower(Region(0, y + rest - lower, width, lower), now, log=True)
         return places
     if box:
-        lower = max(targets_rows, rest // 2)
+        lower = max(targets_rows, rest // 2 if now.serving else rest // 3)
         places |= _middle(Region(0, y, width, rest - lower), now)
         left = width * 5 // 8
         places["targets"] = Region(0, y + rest - lower, left, lower)
@@ -101,7 +103,7 @@ def _narrow(area: Region, now: Situation, targets_rows: int) -> dict[str, Region
     x, y, width, rest = area
     events = 1
     targets = max(0, min(targets_rows, rest - 5 - events))
-    middle = max(0, min(9, rest - targets - events))
+    middle = max(0, min(9 if now.serving else rest, rest - targets - events))
     events = max(0, rest - targets - middle)
     places = _middle(Region(x, y, width, middle), now, gap=1)
     places["targets"] = Region(x, y + middle, width, targets)

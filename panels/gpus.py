@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from console.rig import Gpu, Snapshot, Source, age_s
+from console.rig import Gpu, GpuProcess, Snapshot, Source, age_s
 from panels import glyphs
 from panels.bars import meter
 from panels.base import Frame
 from panels.columns import Column, choose, headings, line
-from panels.rows import EMPTY, Row, fit, join, join_fitting, spread, width, wrap
+from panels.rows import EMPTY, Row, Span, fit, join, join_fitting, spread, width, wrap
 from panels.scroll import ScrollingPanel
 from panels.text import age, clean, clock, gib, nothing, number, origin, rate
 
@@ -29,7 +29,7 @@ _COLUMNS = (
     Column("util", "util", 4, right=True),
     Column("mem_bar", "", 4, keep=8, flex=3, most=34),
     Column("mem", "mem GiB", 8, keep=1, right=True),
-    Column("power", "W/limit", 8, keep=2, right=True),
+    Column("power", "W/limit", 9, keep=2, right=True),
     Column("temp", "temp", 4, keep=1, right=True),
     Column("clock", "MHz", 4, keep=4, right=True),
     Column("pcie", "PCIe tx/rx", 10, keep=6, right=True),
@@ -87,10 +87,10 @@ class Gpus(ScrollingPanel):
         return join(parts)
 
     def status(self, snapshot: Snapshot) -> Row:
-        """Source, and the age of the oldest row."""
+        """Source, and the age of the newest row; a row that is older says so itself."""
         times = [gpu.at_s for gpu in snapshot.gpus if gpu.at_s is not None]
         source = Source.SIMULATED if snapshot.simulated else Source.NVML
-        return origin(source, min(times), snapshot) if times else EMPTY
+        return origin(source, max(times), snapshot) if times else EMPTY
 
 
 def _out_of_sight(snapshot: Snapshot, above: int, below: int) -> Row:
@@ -166,40 +166,54 @@ def _stale(gpu: Gpu, snapshot: Snapshot) -> bool:
 
 
 def _states(gpu: Gpu, snapshot: Snapshot) -> list[Row]:
-    """Symbol and words, the most important first: state, what slows it, strangers on it, then what is not supported."""
-    look = glyphs.active()
-    parts: list[Row] = []
-    if gpu.state == "lost":
-        parts.append(((f"{look.bad} {_lost(gpu)}", "bad"),))
-    elif gpu.state == "error":
-        parts.append(((f"{look.bad} {clean(gpu.note) or 'error'}", "bad"),))
-    elif gpu.state == "mig":
-        parts.append(((f"{look.warn} MIG {clean(gpu.note)}".rstrip(), "warn"),))
-    elif _stale(gpu, snapshot):
-        parts.append(((f"{look.warn} no reading for {age(age_s(gpu.at_s, snapshot))}", "warn"),))
-    elif gpu.throttle:
-        parts.append(((f"{look.warn} {clean(', '.join(gpu.throttle))}", "warn"),))
-    else:
-        parts.append(((f"{look.ok} ok", "good"),))
-    if gpu.xid is not None:
-        parts.append(((f"Xid {gpu.xid} at {clock(gpu.xid_at_s)}", "bad"),))
-    if gpu.ecc_uncorrected:
-        parts.append(((f"ECC {gpu.ecc_uncorrected}", "bad"),))
+    """Symbol and words, the most important first: state, errors, strangers, then what is not supported and what is ours."""
     strangers = [process for process in gpu.processes if not process.ours]
     ours = len(gpu.processes) - len(strangers)
-    for process in strangers[:1]:
-        others = f" +{len(strangers) - 1}" if len(strangers) > 1 else ""
-        size = f" {gib(process.used_bytes)}G" if process.used_bytes is not None else ""
-        parts.append(((f"stray{others} {process.pid}{size} {clean(process.name)}".rstrip(), "warn"),))
-    if ours:
-        parts.append(((f"{ours} ours", "dim"),))
-    if gpu.note and gpu.state == "ok":
-        parts.append(((clean(gpu.note), "dim"),))
-    if gpu.missing and gpu.state == "ok":
-        cell, why = next(iter(gpu.missing.items()))
-        more = f" +{len(gpu.missing) - 1}" if len(gpu.missing) > 1 else ""
-        parts.append(((f"{clean(cell.rsplit('_', 1)[0].replace('_', ' '))}: {clean(why)}{more}", "dim"),))
-    return parts
+    words = [
+        _condition(gpu, snapshot),
+        (f"Xid {gpu.xid} at {clock(gpu.xid_at_s)}" if gpu.xid is not None else "", "bad"),
+        (f"ECC {gpu.ecc_uncorrected}" if gpu.ecc_uncorrected else "", "bad"),
+        (_strangers(strangers) if strangers else "", "warn"),
+        (clean(gpu.note) if gpu.state == "ok" else "", "dim"),
+        (_unsupported(gpu) if gpu.state == "ok" else "", "dim"),
+        (f"{ours} ours" if ours else "", "dim"),
+    ]
+    if strangers and words[0][1] == "good":
+        words[0] = (f"{glyphs.active().warn} {words.pop(3)[0]}", "warn")
+    return [(span,) for span in words if span[0]]
+
+
+def _condition(gpu: Gpu, snapshot: Snapshot) -> Span:
+    """The state in a symbol and words, and what slows the GPU down."""
+    look = glyphs.active()
+    if gpu.state == "lost":
+        return (f"{look.bad} {_lost(gpu)}", "bad")
+    if gpu.state == "error":
+        return (f"{look.bad} {clean(gpu.note) or 'error'}", "bad")
+    if gpu.state == "mig":
+        return (f"{look.warn} MIG {clean(gpu.note)}".rstrip(), "warn")
+    if _stale(gpu, snapshot):
+        return (f"{look.warn} no reading for {age(age_s(gpu.at_s, snapshot))}", "warn")
+    if gpu.throttle:
+        return (f"{look.warn} {clean(', '.join(gpu.throttle))}", "warn")
+    return (f"{look.ok} ok", "good")
+
+
+def _unsupported(gpu: Gpu) -> str:
+    """The first cell without a value and why."""
+    if not gpu.missing:
+        return ""
+    cell, why = next(iter(gpu.missing.items()))
+    more = f" +{len(gpu.missing) - 1}" if len(gpu.missing) > 1 else ""
+    return f"{clean(cell.rsplit('_', 1)[0].replace('_', ' '))}: {clean(why)}{more}"
+
+
+def _strangers(processes: list[GpuProcess]) -> str:
+    """Processes that are not the engine's: the first one by pid, size and name."""
+    first = processes[0]
+    more = f" +{len(processes) - 1}" if len(processes) > 1 else ""
+    size = f" {gib(first.used_bytes)}G" if first.used_bytes is not None else ""
+    return f"stray {first.pid}{size}{more} {clean(first.name)}".rstrip()
 
 
 def _lost(gpu: Gpu) -> str:

@@ -62,15 +62,15 @@ def plot(
         cells: width.
         rows: height.
         low: value at the bottom.
-        high: value at the top.
+        high: value at the top; without a range there is nothing to see.
         threshold: a value to mark with a dotted line.
         phase: 0 or 1, the parity of the newest point in time. With it the graph scrolls by whole cells: between two
             scrolls only the last cell changes.
     """
     if cells <= 0 or rows <= 0:
         return []
-    if not high > low:
-        high = low + 1.0
+    if not (math.isfinite(high - low) and high > low):
+        return [" " * cells] * rows
     draw = _plot_ascii if glyphs.active().ascii else _plot_braille
     return draw(values, cells, rows, low, high, threshold, phase)
 
@@ -78,7 +78,8 @@ def plot(
 def _level(value: float | None, low: float, high: float, levels: int) -> int | None:
     if value is None or not math.isfinite(value):
         return None
-    return min(levels - 1, max(0, round((value - low) / (high - low) * (levels - 1))))
+    share = min(1.0, max(0.0, (value - low) / (high - low)))
+    return round(share * (levels - 1))
 
 
 def _plot_braille(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from console.rig import Engine, EngineState, Operation, OperationState, Snapshot, StepState, age_s
+from console.rig import Engine, EngineState, Operation, OperationState, Phase, Snapshot, StepState, age_s
 from panels import glyphs
 from panels.base import Frame, Panel
 from panels.rows import EMPTY, Row, crop_middle, fit, join_fitting, spread, width
-from panels.states import alarm_row, engine_state, operation_state
-from panels.text import age, clean, duration, figure, name_of, number, tok_s
+from panels.states import alarm_row, engine_state, operation_state, running_phase
+from panels.text import age, clean, duration, figure, name_of, number, percent, tok_s
 
 _GAP = ("  ", "text")
 _SHOWN_AFTER_S = 15.0
@@ -110,6 +110,9 @@ def _second(snapshot: Snapshot, cells: int) -> Row:
     engine = snapshot.engine
     if engine.failure is not None and engine.state is EngineState.DEAD:
         return fit(((clean(engine.failure.message), "bad"),), cells)
+    phase = running_phase(engine)
+    if phase is not None:
+        return _start(engine, phase, cells)
     if engine.note:
         return fit(((clean(engine.note), "label"),), cells)
     return _surroundings(snapshot, cells)
@@ -131,7 +134,7 @@ def _worth_showing(operation: Operation, snapshot: Snapshot) -> bool:
 
 def _operation(operation: Operation, snapshot: Snapshot, cells: int) -> Row:
     symbol, role = operation_state(operation)
-    title = clean(operation.title or operation.kind)
+    title = crop_middle(clean(operation.title or operation.kind), max(20, cells // 2 - 4))
     row: Row = ((f"{symbol} {title}", role),)
     if operation.state is not OperationState.RUNNING:
         words = f": {operation.state.value}"
@@ -149,13 +152,24 @@ def _operation(operation: Operation, snapshot: Snapshot, cells: int) -> Row:
     return spread(row, tail, cells)
 
 
+def _start(engine: Engine, phase: Phase, cells: int) -> Row:
+    row: Row = ((clean(phase.label or phase.name), "text"),)
+    if phase.progress is not None:
+        row += ((f" {percent(phase.progress)}", "value"),)
+    if phase.detail:
+        row += ((f"  {clean(phase.detail)}", "dim"),)
+    if engine.eta_s is None:
+        return fit(row, cells)
+    return spread(row, (("about ", "label"), (duration(engine.eta_s), "value"), (" to go", "label")), cells)
+
+
 def _surroundings(snapshot: Snapshot, cells: int) -> Row:
     engine, load = snapshot.engine, snapshot.load
     parts: list[Row] = []
     if load.tok_s.value is not None:
         parts.append((*figure(load.tok_s, tok_s(load.tok_s.value), snapshot), (" tok/s", "label")))
     if load.token_usage.value is not None:
-        parts.append((("KV ", "label"), *figure(load.token_usage, f"{load.token_usage.value:.0%}", snapshot, "text")))
+        parts.append((("KV ", "label"), *figure(load.token_usage, percent(load.token_usage.value), snapshot, "text")))
     words = [
         f"SGLang {clean(engine.version)}" if engine.version else "",
         f"tp {engine.tp}" if engine.tp else "",

@@ -20,13 +20,14 @@ def history(
     least_span: float = 0.0,
     role: str = "graph",
 ) -> list[Row]:
-    """The newest points as rows: highest value, graph, lowest value. One row gets no labels."""
-    known = any(value is not None for value in values)
-    if rows < 1 or cells < _LABEL_CELLS + 6 or not known:
+    """The newest points as rows with the highest and the lowest value; one row has no labels, a time without points no rows."""
+    if rows < 1 or cells < _LABEL_CELLS + 6:
         return []
     labelled = rows >= 2
     room = cells - _LABEL_CELLS - 1 if labelled else cells
     shown = values[-points(room) :]
+    if all(value is None for value in shown):
+        return []
     low, high = bounds(shown, include=(threshold,), least_span=least_span)
     phase = int(snapshot.at_s / snapshot.history.step_s) % 2 if snapshot.history.step_s > 0 else 0
     lines = plot(shown, room, rows, low, high, threshold=threshold, phase=phase)

@@ -11,15 +11,15 @@ from panels.base import Panel
 from panels.columns import Column, choose, line
 from panels.logtail import log_row
 from panels.rows import EMPTY, Row, fit, spread, wrap
-from panels.states import engine_state
+from panels.states import engine_state, running_phase
 from panels.text import clean, duration, percent
 
 _COLUMNS = (
-    Column("label", "", 12, flex=2, most=36),
+    Column("label", "", 22, flex=2, most=36),
     Column("bar", "", 6, keep=3, flex=2, most=30),
     Column("spent", "", 6, right=True),
-    Column("expected", "", 13, keep=2),
-    Column("detail", "", 10, keep=1, flex=3, most=70),
+    Column("expected", "", 9, keep=2),
+    Column("detail", "", 12, keep=1, flex=3, most=70),
 )
 
 
@@ -38,11 +38,11 @@ class LaunchPanel(Panel):
         log = _log(snapshot, cells)
         room = rows - len(out)
         if engine.failure is not None:
-            return [*out, *(log[-(room - 1) :] if room > 1 else [])][:rows]
+            return [*out, EMPTY, *(log[-(room - 1) :] if room > 1 else [])][:rows]
         spare = room - len(phases)
         if spare < 0 and phases:
             phases = _around_running(phases, engine, room)
-        return [*out, *phases, *(log[-(spare - 1) :] if spare > 1 and log else [])][:rows]
+        return [*out, *phases, EMPTY, *(log[-(spare - 1) :] if spare > 1 else [])][:rows]
 
     def headline(self, snapshot: Snapshot) -> Row:
         """The profile."""
@@ -70,18 +70,14 @@ def _state(snapshot: Snapshot, cells: int) -> list[Row]:
     if spent is not None:
         row = (*row, ("  for ", "label"), (duration(spent), "value"))
     if engine.state is EngineState.STARTING:
-        return [_start_progress(engine, row, cells), *_note(engine, cells)]
+        return [_start_progress(engine, row, cells), *(_note(engine, cells) if running_phase(engine) is None else [])]
     if engine.state is EngineState.NONE:
         return [
             *([row] if engine.note else [(*row, ("  nothing was started on this rig yet", "label"))]),
             *_note(engine, cells),
             (("p", "accent"), ("  choose a profile and start it", "text")),
-            (
-                ("console run PROFILE", "accent"),
-                ("  does the same from a shell; ", "text"),
-                ("console attach URL", "accent"),
-                ("  watches a running server", "text"),
-            ),
+            (("console run PROFILE", "accent"), ("  does the same from a shell", "text")),
+            (("console attach URL", "accent"), ("   watches a server that runs already", "text")),
         ]
     if engine.exit_code is not None:
         row = (*row, ("  exit code ", "label"), (str(engine.exit_code), "value"))
@@ -130,7 +126,7 @@ def _phase(phase: Phase, snapshot: Snapshot, bar_cells: int) -> dict[str, Row]:
     share = 1.0 if done else phase.progress
     if share is None and running and spent is not None and phase.expected_s:
         share = min(0.99, spent / phase.expected_s)
-    expected = f"of about {duration(phase.expected_s)}" if phase.expected_s is not None else ""
+    expected = f"of {duration(phase.expected_s)}" if phase.expected_s is not None else ""
     detail: Row = (("longer than usual  ", "warn"),) if late else EMPTY
     return {
         "label": ((f"{symbol} ", role), (clean(phase.label or phase.name), "text" if started else "dim")),
@@ -142,7 +138,8 @@ def _phase(phase: Phase, snapshot: Snapshot, bar_cells: int) -> dict[str, Row]:
 
 
 def _around_running(rows: list[Row], engine: Engine, room: int) -> list[Row]:
-    at = next((i for i, p in enumerate(engine.phases) if p.started_at_s is not None and p.seconds is None), 0)
+    phase = running_phase(engine)
+    at = 0 if phase is None else engine.phases.index(phase)
     first = min(max(0, at - room // 2), max(0, len(rows) - room))
     return rows[first : first + max(0, room)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from console.rig import Alarm, Engine, EngineState, Operation, OperationState, StepState, Verdict
+from console.rig import Alarm, Engine, EngineState, Operation, OperationState, Phase, StepState, Verdict
 from panels import glyphs
 from panels.rows import Row
 from panels.text import clean
@@ -24,6 +24,13 @@ def engine_state(engine: Engine) -> Row:
     }[engine.state]
     word = "NO ENGINE" if engine.state is EngineState.NONE else engine.state.value.upper()
     return ((f"{symbol} {word}", role),)
+
+
+def running_phase(engine: Engine) -> Phase | None:
+    """The phase a start-up is in."""
+    if engine.state is not EngineState.STARTING:
+        return None
+    return next((phase for phase in engine.phases if phase.started_at_s is not None and phase.seconds is None), None)
 
 
 def verdict(verdict_: Verdict) -> tuple[str, str, str]:

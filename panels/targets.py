@@ -26,7 +26,8 @@ class TargetsPanel(Panel):
         spare = max(1, rows - len(goals))
         out = _verdict(targets, cells, min(spare, 3))
         if spare - len(out) >= 3:
-            out = [*out, *_facts(targets, cells), EMPTY]
+            facts = _facts(targets, cells)
+            out = [*out, *facts, EMPTY] if facts else out
         out += goals
         if rows > len(out) and targets.baseline.note:
             out += wrap(f"baseline: {clean(targets.baseline.note)}", cells, "dim", min(2, rows - len(out)))
@@ -50,16 +51,18 @@ class TargetsPanel(Panel):
 
     def status(self, snapshot: Snapshot) -> Row:
         """The baseline with its age."""
-        return _baseline(snapshot.targets.baseline, snapshot)
+        return _baseline(snapshot.targets.baseline, snapshot, brief=self.size.width < 100 and self.frame is Frame.RULE)
 
 
-def _baseline(baseline: Baseline, snapshot: Snapshot) -> Row:
+def _baseline(baseline: Baseline, snapshot: Snapshot, *, brief: bool) -> Row:
     if baseline.tok_s is None:
         return (("no baseline yet", "warn"),)
     old = age(age_s(baseline.at_s, snapshot))
     when = (
         f" {glyphs.active().separator} {date(baseline.at_s)}, {old} old" if baseline.at_s is not None else ", no date"
     )
+    if brief and baseline.stale:
+        when = f", {old} old" if old else ""
     role = "stale" if baseline.stale else "label"
     row: Row = ((f"baseline {tok_s(baseline.tok_s)} tok/s{when}", role),)
     return (*row, (f" {glyphs.active().warn} other rig", "warn")) if baseline.stale else row
@@ -94,6 +97,8 @@ def _facts(targets: Targets, cells: int) -> list[Row]:
         ("cycle", ms(targets.cycle_ms), "ms"),
         ("depth", number(targets.depth), ""),
     ]
+    if all(shown == glyphs.active().dash for _, shown, _ in pairs):
+        return []
     parts: list[Row] = [
         (
             (f"{name} ", "label"),

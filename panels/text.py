@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 import unicodedata
+from typing import TypeGuard
 
 from console.rig import Figure, Share, Snapshot, Source, age_s
 from panels import glyphs
@@ -41,7 +43,7 @@ def clean(text: str) -> str:
             out.append(" ")
         else:
             out.append(char)
-    shown = "".join(out)
+    shown = unicodedata.normalize("NFC", "".join(out))
     return shown.encode("ascii", "backslashreplace").decode() if glyphs.active().ascii else shown
 
 
@@ -70,28 +72,24 @@ def name_of(path: str) -> str:
 
 
 def number(value: float | None, decimals: int = 0) -> str:
-    """A number, or a dash."""
-    if value is None or value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 - NaN is not itself
-        return glyphs.active().dash
-    return f"{value:.{decimals}f}"
+    """A number, or a dash for none and for what is not finite."""
+    return f"{value:.{decimals}f}" if _known(value) else glyphs.active().dash
 
 
 def ms(value: float | None) -> str:
     """Milliseconds with three figures that mean something: 0.48, 5.10, 30.1, 412."""
-    if value is None:
-        return glyphs.active().dash
-    size = abs(value)
+    size = abs(value or 0.0)
     return number(value, 2 if size < 9.995 else 1 if size < 99.95 else 0)
 
 
 def tok_s(value: float | None) -> str:
     """Tokens a second: 61.0, 439, 5285."""
-    return number(value, 1 if value is not None and abs(value) < 99.95 else 0)
+    return number(value, 1 if abs(value or 0.0) < 99.95 else 0)
 
 
 def percent(fraction: float | None, decimals: int = 0) -> str:
     """A fraction as a percentage; 100 % and 0 % are said only when they are exact."""
-    if fraction is None:
+    if not _known(fraction):
         return glyphs.active().dash
     shown = number(fraction * 100, decimals)
     if shown == "100" and fraction < 1:
@@ -103,15 +101,13 @@ def percent(fraction: float | None, decimals: int = 0) -> str:
 
 def gib(value_bytes: float | None) -> str:
     """Binary gigabytes, as nvidia-smi counts memory: 0.4, 121."""
-    if value_bytes is None:
-        return glyphs.active().dash
-    size = value_bytes / 2**30
-    return number(size, 1 if 0 < size < 9.95 else 0)
+    size = (value_bytes or 0.0) / 2**30
+    return number(None if value_bytes is None else size, 1 if 0 < size < 9.95 else 0)
 
 
 def rate(bytes_s: float | None) -> str:
     """Bytes a second in at most four characters: 1.2G, 38M, 0."""
-    if bytes_s is None:
+    if not _known(bytes_s):
         return glyphs.active().dash
     for unit, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if bytes_s >= 0.9995 * size:
@@ -121,7 +117,7 @@ def rate(bytes_s: float | None) -> str:
 
 def duration(seconds: float | None) -> str:
     """A length of time in two units at most: 8s, 3m20s, 3h12m, 2d4h."""
-    if seconds is None:
+    if not _known(seconds):
         return glyphs.active().dash
     whole = max(0, round(seconds))
     if whole < 60:
@@ -135,7 +131,7 @@ def duration(seconds: float | None) -> str:
 
 def age(seconds: float | None) -> str:
     """How old a figure is: <1s, 4s, 4m, 3h, 12d. One unit: nobody reads the seconds of an hour."""
-    if seconds is None:
+    if not _known(seconds):
         return ""
     if seconds < 1:
         return "<1s"
@@ -147,12 +143,26 @@ def age(seconds: float | None) -> str:
 
 def clock(at_s: float | None) -> str:
     """Time of day in the operator's zone."""
-    return time.strftime("%H:%M:%S", time.localtime(at_s)) if at_s is not None else glyphs.active().dash
+    return _local("%H:%M:%S", at_s)
 
 
 def date(at_s: float | None) -> str:
     """Day in the operator's zone."""
-    return time.strftime("%Y-%m-%d", time.localtime(at_s)) if at_s is not None else glyphs.active().dash
+    return _local("%Y-%m-%d", at_s)
+
+
+def _local(form: str, at_s: float | None) -> str:
+    if _known(at_s):
+        try:
+            return time.strftime(form, time.localtime(at_s))
+        except (OverflowError, ValueError, OSError):
+            pass  # a time no calendar knows is no time
+    return glyphs.active().dash
+
+
+def _known(value: float | None) -> TypeGuard[float]:
+    """Whether there is a number to write."""
+    return value is not None and math.isfinite(value)
 
 
 # ---------------------------------------------------------------------------------- figures with their origin

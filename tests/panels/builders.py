@@ -146,14 +146,20 @@ ENGINE = Engine(
 )
 
 LOG = (
-    "[2026-12-01 09:59:56 TP0] Decode batch, #running-req: 1, #token: 4181, token usage: 0.02, accept len: 2.01, accept rate: 0.50, "
-    "cuda graph: True, gen throughput (token/s): 60.84, #queue-req: 0",
+    (
+        "[2026-12-01 09:59:56 TP0] Decode batch, #running-req: 1, #token: 4181, token usage: 0.02, accept len: 2.01, accept rate: 0.50, "
+        "cuda graph: True, gen throughput (token/s): 60.84, #queue-req: 0"
+    ),
     '[2026-12-01 09:59:57] INFO:     127.0.0.1:51544 - "GET /v1/loads?include=core,spec HTTP/1.1" 200 OK',
-    "[2026-12-01 09:59:58 TP0] Decode batch, #running-req: 1, #token: 4221, token usage: 0.02, accept len: 1.98, accept rate: 0.49, "
-    "cuda graph: True, gen throughput (token/s): 60.12, #queue-req: 0",
+    (
+        "[2026-12-01 09:59:58 TP0] Decode batch, #running-req: 1, #token: 4221, token usage: 0.02, accept len: 1.98, accept rate: 0.49, "
+        "cuda graph: True, gen throughput (token/s): 60.12, #queue-req: 0"
+    ),
     "[2026-12-01 09:59:58 TP3] WARNING: the allreduce of this step took 9.1 ms",
-    "[2026-12-01 09:59:59 TP0] Decode batch, #running-req: 1, #token: 4261, token usage: 0.02, accept len: 2.02, accept rate: 0.51, "
-    "cuda graph: True, gen throughput (token/s): 61.33, #queue-req: 0",
+    (
+        "[2026-12-01 09:59:59 TP0] Decode batch, #running-req: 1, #token: 4261, token usage: 0.02, accept len: 2.02, accept rate: 0.51, "
+        "cuda graph: True, gen throughput (token/s): 61.33, #queue-req: 0"
+    ),
 )
 
 BASELINE = Baseline(tok_s=82.0, at_s=NOW_S - 3 * 3600, fingerprint="a1b2c3d4", concurrency=1)

@@ -25,3 +25,8 @@ class DeckApp(App[None]):
 
     def on_mount(self) -> None:
         self.query_one(Deck).show(self.snapshot)
+
+
+def screen_text(app: App[None]) -> str:
+    """What stands on the screen, row by row."""
+    return "\n".join("".join(segment.text for segment in strip) for strip in app.screen._compositor.render_strips())
