@@ -1,0 +1,231 @@
+"""The rig's daemon: one a rig, everything put together here."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import logging
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from console import rig
+from console.agent import actions, agentlog, changes
+from console.agent.events import EventLog
+from console.agent.gpus import open_source
+from console.agent.handle import Handle, Measured
+from console.agent.live import LiveControl, NoLiveControl
+from console.agent.measure import Measure
+from console.agent.operate import Operator
+from console.agent.prepare import Preparer
+from console.agent.publish import Publisher
+from console.agent.relaunch import Relauncher
+from console.agent.stopping import Patience
+from console.agent.supervise import Supervisor
+from console.errors import ConsoleError, ExitCode
+from console.paths import RigPaths
+from profiles.schema import Profile
+
+log = logging.getLogger(__name__)
+
+LOG_TAIL_LINES = 50
+
+
+class AlreadyRunningError(ConsoleError):
+    """Another agent of this rig holds the lock."""
+
+
+class Daemon:
+    """One rig's agent. Make it on the event loop.
+
+    Args:
+        paths: the rig's files; the folders exist.
+        measure: the measuring half.
+        simulated: whether the rig is a simulated one.
+        load: a profile by name or path.
+        live: changes without a restart.
+        preparer: checks launches.
+        patience: how long ending an engine may take.
+        client: makes HTTP clients of engines.
+        period_s: between two snapshots.
+    """
+
+    def __init__(
+        self,
+        paths: RigPaths,
+        measure: Measured,
+        *,
+        simulated: bool = False,
+        load: Callable[[str], Profile] | None = None,
+        live: LiveControl | None = None,
+        preparer: Preparer | None = None,
+        patience: Patience | None = None,
+        client: Callable[[Handle], Any] | None = None,
+        period_s: float = 0.5,
+    ) -> None:
+        self.name = paths.name
+        self.simulated = simulated
+        self._measure = measure
+        self._ended = asyncio.Event()
+        self.publisher = Publisher(self._snapshot, period_s=period_s)
+        self.events = EventLog(measure.record_event, self.publisher.changed)
+        make_client = client or _engine_client
+        self.supervisor = Supervisor(
+            paths, measure, self.events, changed=self.publisher.changed, patience=patience, client=make_client
+        )
+        live = live or NoLiveControl()
+        relauncher = Relauncher(self.supervisor, preparer or Preparer(paths, simulated=simulated), measure, live)
+        self.operator = Operator(
+            {
+                "launch": actions.Launch(relauncher, load or _load_profile),
+                "stop": actions.Stop(relauncher),
+                "restart": actions.Restart(relauncher),
+                "depth": changes.Depth(relauncher, live),
+                "swap": changes.Swap(relauncher, live),
+                "attach": actions.Attach(self.supervisor, make_client),
+                "detach": actions.Detach(self.supervisor),
+            },
+            record=measure.record_operation,
+            changed=self.publisher.changed,
+        )
+
+    def _snapshot(self) -> rig.Snapshot:
+        tail = self.supervisor.tail
+        lines = tail.tail(LOG_TAIL_LINES) if tail is not None else ()
+        return self._measure.snapshot(self.supervisor.engine(), self.operator.operation, self.events.newest(), lines)
+
+    # ------------------------------------------------------------------------------------------ for the routes
+
+    def log_path(self) -> str:
+        """Path of the engine's log; empty without one."""
+        record = self.supervisor.record
+        return record.log_path if record is not None and not self.supervisor.attached_url else ""
+
+    def secrets(self) -> frozenset[str]:
+        """Values to mask."""
+        return self.supervisor.secrets
+
+    def history(self, kind: str, since: float, until: float) -> list[dict[str, Any]]:
+        """Rows of the journal. Blocks."""
+        return self._measure.history(kind, since, until)
+
+    def stop(self) -> None:
+        """End the agent soon; the engine lives."""
+        self._ended.set()
+
+    # ------------------------------------------------------------------------------------------ life
+
+    async def serve(self, socket_path: Path, *, listening: Callable[[], None] = lambda: None) -> None:
+        """Take over what is there, listen, and serve until :meth:`stop`."""
+        from aiohttp import web
+
+        from console.agent.service import application
+
+        await self.supervisor.adopt()
+        publishing = asyncio.create_task(self.publisher.run(), name="publish")
+        runner = web.AppRunner(application(self), access_log=None, shutdown_timeout=1.0, handle_signals=False)
+        await runner.setup()
+        socket_path.unlink(missing_ok=True)  # noqa: ASYNC240 - the lock is held: it is a dead agent's
+        before = os.umask(0o177)
+        try:
+            await web.UnixSite(runner, str(socket_path)).start()
+        finally:
+            os.umask(before)
+        listening()
+        try:
+            await self._ended.wait()
+        finally:
+            socket_path.unlink(missing_ok=True)  # noqa: ASYNC240
+            self.publisher.close()
+            await self.operator.close()
+            publishing.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await publishing
+            await runner.cleanup()
+            await self.supervisor.close()
+
+
+def _load_profile(name: str) -> Profile:
+    from profiles import store
+
+    return store.load(name)
+
+
+def _engine_client(handle: Handle) -> Any:
+    from console.engine.http import EngineClient
+
+    return EngineClient(handle.url, api_key=handle.api_key, admin_key=handle.admin_key)
+
+
+@contextlib.contextmanager
+def single_instance(path: Path) -> Any:
+    """Hold the rig's lock; the kernel lets go of it whatever happens to this process.
+
+    Raises:
+        AlreadyRunningError: another agent holds it.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.pread(descriptor, 20, 0).decode(errors="replace").strip()
+            raise AlreadyRunningError(
+                "an agent of this rig runs already", why=f"pid {holder}" if holder else "", code=ExitCode.FAILED
+            ) from error
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def run(name: str, *, simulated: bool = False, detached: bool = False, ready_fd: int = -1) -> int:
+    """Run the agent of a rig until a signal or a request ends it; its exit code."""
+    try:
+        paths = RigPaths(name)
+        paths.make()
+        agentlog.set_up(paths.agent_log, detached=detached)
+        with single_instance(paths.lock):
+            os.chdir("/")
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            asyncio.run(_serve(paths, simulated=simulated, ready_fd=ready_fd))
+    except AlreadyRunningError as error:
+        _tell(ready_fd, b"ready" if detached else error.line.encode())  # whoever asked for an agent has one
+        log.info("%s", error.line)
+        return int(ExitCode.OK if detached else error.code)
+    except ConsoleError as error:
+        _tell(ready_fd, error.line.encode())
+        log.error("%s", error.line)  # noqa: TRY400 - one line is all there is to say
+        return int(error.code)
+    except Exception as error:
+        _tell(ready_fd, f"{type(error).__name__}: {error}".encode())
+        log.exception("the agent failed")
+        return int(ExitCode.FAILED)
+    return int(ExitCode.OK)
+
+
+async def _serve(paths: RigPaths, *, simulated: bool, ready_fd: int) -> None:
+    measure = Measure(paths, open_source(simulated=simulated, rig_paths=paths), simulated=simulated)
+    await measure.start()
+    daemon = Daemon(paths, measure, simulated=simulated)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, daemon.stop)
+    log.info("agent of rig %s, pid %d", paths.name, os.getpid())
+    try:
+        await daemon.serve(paths.socket, listening=lambda: _tell(ready_fd, b"ready"))
+    finally:
+        await measure.stop()
+        log.info("agent of rig %s ended", paths.name)
+
+
+def _tell(ready_fd: int, text: bytes) -> None:
+    """Answer whoever started this agent, once."""
+    if ready_fd >= 0:
+        with contextlib.suppress(OSError):
+            os.write(ready_fd, text)
+            os.close(ready_fd)
