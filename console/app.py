@@ -19,7 +19,7 @@ from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
 from console import themes
-from console.errors import ConsoleError
+from console.errors import ConsoleError, ExitCode
 from console.rig import Snapshot
 from console.screens.ageing import aged
 from console.screens.agent import Agent, Connect
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 _SILENT_S = 3.0
 """Without a snapshot for this long the figures are old: six are missing."""
+_GIVEN_UP_S = 10.0
+"""Without a snapshot for this long the connection is given up and made anew."""
 
 
 def _launches() -> type[Provider]:
@@ -52,7 +54,7 @@ class ConsoleApp(App[None]):
 
     Args:
         connect: connects to the agent, starting it when none runs; called in a thread, again after each loss.
-        rig: the rig's name.
+        rig: the rig's name; ``None``: not known before the agent answers.
         read_only: show everything, change nothing.
         ascii_only: draw with ASCII characters only.
         shelf: where profiles come from; default: the operator's own and the built-in ones.
@@ -72,7 +74,7 @@ class ConsoleApp(App[None]):
         self,
         connect: Connect,
         *,
-        rig: str,
+        rig: str | None,
         read_only: bool = False,
         ascii_only: bool = False,
         shelf: Shelf | None = None,
@@ -87,6 +89,8 @@ class ConsoleApp(App[None]):
         self.read_only = read_only
         self.latest: Snapshot | None = None
         """The newest snapshot, whether or not it is on screen."""
+        self.failure: ConsoleError | None = None
+        """Why the app ended by itself."""
         self.operations = Operator(self)
         self._feed = Feed(connect, self.post_message)
         self._ascii = AsciiOnly(enabled=ascii_only)
@@ -146,6 +150,10 @@ class ConsoleApp(App[None]):
     def on_lost(self, message: Lost) -> None:
         """Figures that are on screen grow old from now on."""
         self._connected, self._lost_why = False, message.why
+        if self.latest is None and message.error is not None and message.error.code is ExitCode.USAGE:
+            self.failure = message.error  # no attempt will end otherwise
+            self.exit(return_code=ExitCode.USAGE)
+            return
         self._watch()
         self._refresh_keys()
 
@@ -154,6 +162,8 @@ class ConsoleApp(App[None]):
         silent_s = time.monotonic() - self._feed.received_s
         if self._connected and silent_s < _SILENT_S:
             return
+        if self._connected and silent_s > _GIVEN_UP_S:
+            self._feed.interrupt()
         self._announce()
         if self.latest is not None and self._frozen is None:
             self._draw(aged(self.latest, silent_s, "the agent is silent"))
@@ -247,11 +257,13 @@ class ConsoleApp(App[None]):
             if self._lost_why:
                 notice.say("NO AGENT", f"{self._lost_why}; trying again")
             else:
-                notice.say("CONNECTING", f"to the agent of rig {self.rig}", "accent")
-        elif not self._connected or silent_s >= _SILENT_S:
-            why = self._lost_why or "it does not answer"
+                notice.say("CONNECTING", f"to the agent of rig {self.rig}" if self.rig else "to the agent", "accent")
+        elif not self._connected:
+            old = f"figures are {age(silent_s)} old"
+            notice.say("AGENT LOST", f"{old}: {self._lost_why}; connecting again, the engine lives on")
+        elif silent_s >= _SILENT_S:
             notice.say(
-                "AGENT LOST", f"figures are {age(silent_s)} old: {why}; connecting again, the engine is not touched"
+                "AGENT SILENT", f"figures are {age(silent_s)} old: the agent does not answer; the engine lives on"
             )
         elif self._frozen is not None:
             notice.say("FROZEN", f"at {clock(self._frozen.at_s)}; measuring goes on, space shows it again")

@@ -33,8 +33,9 @@ class Fresh(Message):
 class Lost(Message):
     """The agent cannot be reached; the next attempt follows by itself."""
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, why: str, error: ConsoleError | None = None) -> None:
         self.why = why
+        self.error = error
         super().__init__()
 
     def can_replace(self, message: Message) -> bool:
@@ -82,6 +83,10 @@ class Feed:
         if self._thread.is_alive():
             self._thread.join(timeout_s)
 
+    def interrupt(self) -> None:
+        """Give the connection up; a new one is made."""
+        self._close()
+
     def _close(self) -> None:
         stream = self._stream
         if isinstance(stream, _Closable):
@@ -93,11 +98,13 @@ class Feed:
         failures = 0
         while not self._ended.is_set():
             self._worked = False
+            known: ConsoleError | None = None
             try:
                 self._read()
                 why = "the agent ended its stream"
             except ConsoleError as error:
-                why = error.line
+                known = error
+                why = " - ".join(part for part in (error.what, error.why) if part)
             except Exception as error:  # noqa: BLE001 - a feed that dies silently shows old figures as if they were new
                 why = f"{type(error).__name__}: {error}"
             finally:
@@ -105,7 +112,7 @@ class Feed:
                 self._stream = None
             if self._ended.is_set():
                 return
-            self._post(Lost(why))
+            self._post(Lost(why, known))
             failures = 0 if self._worked else failures + 1
             self._ended.wait(self._pauses_s[min(failures, len(self._pauses_s) - 1)])
 

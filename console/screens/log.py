@@ -13,11 +13,10 @@ from textual.worker import Worker, get_current_worker
 
 from console.errors import ConsoleError
 from console.rig import Snapshot
-from console.screens.agent import LogPage
 from console.screens.base import ConsoleScreen
 from console.screens.keybar import KeyBar
 from console.screens.log_view import LogView
-from console.screens.logbook import Logbook, wanted_lines
+from console.screens.logbook import Logbook, LogPage, wanted_lines
 from console.screens.sentence import Sentence
 
 PAGE_LINES = 2000
@@ -112,6 +111,10 @@ class LogScreen(ConsoleScreen[None]):
     def _fetch(self, work: Callable[[], None]) -> None:
         self._worker = self.run_worker(work, thread=True, exit_on_error=False, group="log")
 
+    def _page(self, before: int | None = None, after: int | None = None) -> LogPage:
+        """In a thread: one page."""
+        return LogPage.of(self.console.agent().log(before, after, PAGE_LINES))
+
     def _tick(self) -> None:
         """While following: what has been written since. Otherwise nothing is fetched, so nothing moves."""
         if self.view.following and not self._busy():
@@ -121,9 +124,8 @@ class LogScreen(ConsoleScreen[None]):
         """In a thread: the lines behind the last one, or the end of the file when it is far ahead."""
         book = self._book
         try:
-            agent = self.console.agent()
             if not book.empty:
-                page = agent.log(after=book.end, limit=PAGE_LINES)
+                page = self._page(after=book.end)
                 near = page.size - page.end <= FAR_BEHIND_BYTES
                 if page.path == book.path and page.size >= book.end and near:
                     self.post_message(Turned(book, "next", page))
@@ -134,7 +136,7 @@ class LogScreen(ConsoleScreen[None]):
 
     def _fill_from_end(self, book: Logbook) -> None:
         """In a thread: the newest lines, and older ones until there is a screenful of matches."""
-        page = self.console.agent().log(limit=PAGE_LINES)
+        page = self._page()
         self.post_message(Turned(book, "tail", page))
         if book.needle:
             self._older_matches(book, page, self.size.height - len(wanted_lines(page.lines, book.needle)))
@@ -146,19 +148,16 @@ class LogScreen(ConsoleScreen[None]):
             if book.needle:
                 self._older_matches(book, None, self.size.height)
             elif book.start > 0:
-                self.post_message(
-                    Turned(book, "previous", self.console.agent().log(before=book.start, limit=PAGE_LINES))
-                )
+                self.post_message(Turned(book, "previous", self._page(before=book.start)))
         except ConsoleError as error:
             self.post_message(Turned(book, "previous", None, error.line))
 
     def _older_matches(self, book: Logbook, page: LogPage | None, missing: int) -> None:
         """In a thread: page backwards until enough lines match, the file begins, or the operator goes on."""
         worker = get_current_worker()
-        agent = self.console.agent()
         at = page.start if page is not None else book.start
         while missing > 0 and at > 0 and not worker.is_cancelled and book is self._book:
-            older = agent.log(before=at, limit=PAGE_LINES)
+            older = self._page(before=at)
             if older.start >= at:
                 return
             missing -= len(wanted_lines(older.lines, book.needle))
@@ -172,9 +171,8 @@ class LogScreen(ConsoleScreen[None]):
         worker, book, text = get_current_worker(), self._book, self._text
         at = book.start
         try:
-            agent = self.console.agent()
             while at > 0 and not worker.is_cancelled and book is self._book:
-                page = agent.log(before=at, limit=PAGE_LINES)
+                page = self._page(before=at)
                 if page.start >= at:
                     break
                 if wanted_lines(page.lines, text):
@@ -261,7 +259,7 @@ class LogScreen(ConsoleScreen[None]):
 
         def fetch() -> None:
             try:
-                self.post_message(Turned(book, "tail", self.console.agent().log(after=0, limit=PAGE_LINES)))
+                self.post_message(Turned(book, "tail", self._page(after=0)))
             except ConsoleError as error:
                 self.post_message(Turned(book, "tail", None, error.line))
 

@@ -6,13 +6,32 @@ Pure: no Textual, no clock, no thread. :class:`~console.screens.log.LogScreen` f
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-from console.screens.agent import LogPage
+from typing import Any, Self
 
 KEPT_LINES = 6000
 """Lines in memory at most (one page more while it is being added)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogPage:
+    """Whole lines of the log between two byte offsets, masked, without control characters."""
+
+    path: str
+    """The file; another one after a restart of the engine."""
+    size: int
+    """Bytes in the file when it was read."""
+    start: int
+    """Offset of the first line's first byte."""
+    end: int
+    """Offset behind the last line."""
+    lines: Sequence[str]
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any]) -> Self:
+        """The page in an answer of ``GET /v1/log``."""
+        return cls(answer["path"], answer["size"], answer["start"], answer["end"], answer["lines"])
 
 
 @dataclass(frozen=True, slots=True)

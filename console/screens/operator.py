@@ -9,7 +9,6 @@ from textual.message import Message
 
 from console.errors import ConsoleError
 from console.rig import Operation, OperationState, Preview, Snapshot
-from console.screens.agent import operator
 from console.screens.possible import next_depth
 
 if TYPE_CHECKING:
@@ -51,7 +50,6 @@ class Operator:
 
     def __init__(self, app: ConsoleApp) -> None:
         self._app = app
-        self._by = operator()
         self._wanted_depth: int | None = None
         self._announced = ""
         """Id of the operation whose end was reported."""
@@ -66,7 +64,7 @@ class Operator:
 
     def agree(self, preview: Preview, args: Args) -> None:
         """Begin the operation that was previewed."""
-        self._ask(lambda: Accepted(self._app.agent().operate(preview.kind, args, self._by)))
+        self._ask(lambda: Accepted(self._app.agent().operate(preview.kind, args)))
 
     def cancel(self) -> None:
         """Cancel the running operation."""

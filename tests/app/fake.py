@@ -71,15 +71,6 @@ def operation(kind: str = "restart", **changes: object) -> rig.Operation:
     return msgspec.structs.replace(base, **changes)
 
 
-@dataclass
-class Page:
-    path: str = "/rig/engine.log"
-    size: int = 0
-    start: int = 0
-    end: int = 0
-    lines: tuple[str, ...] = ()
-
-
 class FakeLog:
     """A log of equally long lines, so that offsets are easy: line i begins at i * width."""
 
@@ -92,7 +83,7 @@ class FakeLog:
         self.asked = 0
         self.served = 0
 
-    def page(self, before: int | None, after: int | None, limit: int) -> Page:
+    def page(self, before: int | None, after: int | None, limit: int) -> dict[str, object]:
         self.asked += 1
         size = self.count * self.width
         if after is not None:
@@ -103,7 +94,13 @@ class FakeLog:
             first = max(0, last - limit)
         self.served += last - first
         lines = tuple(self.text(i) for i in range(first, last))
-        return Page(self.path, size, first * self.width, last * self.width, lines)
+        return {
+            "path": self.path,
+            "size": size,
+            "start": first * self.width,
+            "end": last * self.width,
+            "lines": list(lines),
+        }
 
 
 @dataclass
@@ -113,7 +110,7 @@ class FakeAgent:
     previews: dict[str, rig.Preview] = field(default_factory=dict)
     error: ConsoleError | None = None
     asked: list[tuple[str, dict[str, object]]] = field(default_factory=list)
-    begun: list[tuple[str, dict[str, object], str]] = field(default_factory=list)
+    begun: list[tuple[str, dict[str, object]]] = field(default_factory=list)
     cancelled: int = 0
     connects: int = 0
     refuse_connects: int = 0
@@ -153,14 +150,14 @@ class FakeAgent:
             expected_from="3 earlier starts",
         )
 
-    def operate(self, kind: str, args: Mapping[str, object], by: str) -> rig.Operation:
-        self.begun.append((kind, dict(args), by))
-        return rig.Operation(id=f"op-{len(self.begun)}", kind=kind, title=kind, by=by)
+    def operate(self, kind: str, args: Mapping[str, object]) -> rig.Operation:
+        self.begun.append((kind, dict(args)))
+        return rig.Operation(id=f"op-{len(self.begun)}", kind=kind, title=kind)
 
     def cancel(self) -> None:
         self.cancelled += 1
 
-    def log(self, before: int | None = None, after: int | None = None, limit: int = 200) -> Page:
+    def log(self, before: int | None = None, after: int | None = None, limit: int = 200) -> dict[str, object]:
         return self.log_file.page(before, after, limit)
 
 

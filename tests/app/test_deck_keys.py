@@ -41,9 +41,7 @@ async def test_depth_by_restart_is_asked_first() -> None:
         await until(lambda: isinstance(app.screen, ConfirmScreen), "the question")
         await pilot.press("y")
         await until(lambda: agent.begun, "the operation")
-        kind, args, by = agent.begun[0]
-        assert (kind, args) == ("depth", {"depth": 1})
-        assert by
+        assert agent.begun == [("depth", {"depth": 1})]
 
 
 async def test_live_depth_happens_at_once_and_presses_add_up() -> None:
@@ -54,7 +52,7 @@ async def test_live_depth_happens_at_once_and_presses_add_up() -> None:
         await shows(app, "BigTarget")
         await pilot.press("right_square_bracket", "right_square_bracket")
         await until(lambda: agent.begun, "the operation")
-        assert [(kind, args) for kind, args, _ in agent.begun] == [("depth", {"depth": 5})]
+        assert agent.begun == [("depth", {"depth": 5})]
         assert isinstance(app.screen, DeckScreen)
 
 
@@ -86,7 +84,7 @@ async def test_dangerous_keys_ask_and_name_the_effect(key: str, kind: str) -> No
         await shows(app, "3 running requests will be drained, 1 waiting one refused")
         await pilot.press("enter")
         await until(lambda: agent.begun, "the operation")
-        assert agent.begun[0][:2] == (kind, {})
+        assert agent.begun == [(kind, {})]
 
 
 SCREENS = {
@@ -161,6 +159,7 @@ async def test_the_end_of_an_operation_is_told_once() -> None:
         await shows(app, "BigTarget")
         assert len(app._notifications) == 0
         agent.push(serving(operation=operation()))
+        await shows(app, "C cancel")
         agent.push(serving(operation=ended))
         await shows(app, "restart it: rolled back - accept_len fell")
         agent.push(serving(operation=ended))

@@ -1,0 +1,111 @@
+"""``console demo``: the console on the simulated rig."""
+
+from __future__ import annotations
+
+import click
+
+RIG = "demo"
+PROFILE = "simulated"
+
+
+@click.command("demo")
+@click.option("--stop", "stop", is_flag=True, help="End the simulated engine and its agent.")
+@click.option("--no-ui", is_flag=True, help="Start it without opening the deck.")
+@click.option("--json", "as_json", is_flag=True, help="With --no-ui: the snapshot as JSON when it is up.")
+@click.pass_obj
+def command(obj: object, /, stop: bool, no_ui: bool, as_json: bool) -> None:
+    """Open the console on a simulated rig: eight GPUs and a server that are processes of their own, without a GPU or SGLang.
+
+    Everything goes the same way as on a real rig, and is labelled SIMULATED. Leaving the deck (q) leaves the rig running; come
+    back with `console demo` or `console --rig demo`, end it with `console demo --stop`.
+    """
+    from console.errors import ConsoleError, ExitCode
+
+    named = getattr(obj, "rig", None)
+    if named not in (None, RIG):
+        raise ConsoleError(
+            f"the demo is the rig {RIG!r}",
+            why=f"--rig {named} names another",
+            todo="leave --rig out",
+            code=ExitCode.USAGE,
+        )
+    if stop:
+        end()
+        return
+    if not no_ui:
+        from console.screens import terminal
+
+        terminal.check(instead="`console demo --no-ui` starts it, `console --rig demo status` prints its figures")
+    begin(wait_s=60.0 if as_json else 0.0)
+    if not no_ui:
+        from console.commands.deck import open_app
+
+        open_app(RIG)
+    elif as_json:
+        from console.agent.client import connect
+
+        click.echo(connect(RIG).snapshot_json().decode().strip())
+    else:
+        click.echo(
+            "the simulated rig is starting; `console --rig demo status` shows it, `console demo --stop` ends it",
+            err=True,
+        )
+
+
+def begin(*, wait_s: float = 0.0) -> None:
+    """Start the rig's agent, and the simulated engine unless one is there already.
+
+    Args:
+        wait_s: wait so long for it to serve.
+
+    Raises:
+        ConsoleError: it cannot be started.
+    """
+    import time
+
+    from console.agent.spawn import ensure_agent
+    from console.errors import ConsoleError
+    from console.rig import EngineState
+    from console.screens.possible import ALIVE
+
+    client = ensure_agent(RIG, simulated=True)
+    engine = client.snapshot().engine
+    if engine.state not in ALIVE:
+        client.operate("launch", {"profile": PROFILE})
+    deadline = time.monotonic() + wait_s
+    while wait_s:
+        engine = client.snapshot().engine
+        if engine.state is EngineState.READY:
+            return
+        if engine.state is EngineState.DEAD or time.monotonic() > deadline:
+            cause = engine.failure.message if engine.failure is not None else engine.note
+            raise ConsoleError(
+                "the simulated engine did not come up", why=cause, todo="see: console --rig demo agent logs"
+            )
+        time.sleep(0.2)
+
+
+def end() -> None:
+    """End the simulated engine, then its agent. Nothing running is fine."""
+    import time
+
+    from console.agent.client import connect
+    from console.errors import ConsoleError, ExitCode
+    from console.screens.possible import ALIVE
+
+    try:
+        client = connect(RIG)
+    except ConsoleError as error:
+        if error.code is not ExitCode.UNREACHABLE:
+            raise
+        click.echo("the demo does not run", err=True)
+        return
+    if client.snapshot().engine.state in ALIVE:
+        client.operate("stop", {})
+        deadline = time.monotonic() + 30
+        while client.snapshot().engine.state in ALIVE:
+            if time.monotonic() > deadline:
+                raise ConsoleError("the simulated engine does not stop", todo="see: console --rig demo agent logs")
+            time.sleep(0.1)
+    client.stop_agent()
+    click.echo("the demo has ended", err=True)
