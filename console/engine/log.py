@@ -197,6 +197,8 @@ class LogReader:
             return self._uvicorn(text, at_s)
         if text.startswith("server_args="):
             self._arguments(text)
+        elif text.startswith("SIMULATED"):
+            state.simulated = True
         state.startup.clock(at_s)
         if word in _STARTUP_WORDS and (phase := state.startup.read(text, rank, at_s)):
             state.sglang_lines += 1
@@ -243,9 +245,6 @@ class LogReader:
             return LogEvent(Kind.STOPPING, sanitize(text, state.secrets), at_s, rank)
         if is_fatal_line(text):
             return self._fatal(text, rank, at_s)
-        if text.startswith("SIMULATED"):
-            state.simulated = True
-            return None
         if "Retract requests" in text:
             state.retracted += 1
             return LogEvent(Kind.RETRACT, sanitize(text, state.secrets), at_s, rank)
