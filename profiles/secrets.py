@@ -34,6 +34,8 @@ def is_secret(name: str, value: str) -> bool:
     if value.strip().lower() in HARMLESS:
         return False
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper().replace("-", "_").strip("_").split("_")
+    if words in (["PWD"], ["OLDPWD"]):  # the shell's working directory
+        return False
     if words[-1] in POINTERS or (words[-1] == "KEY" and value.startswith(("/", "~", "./"))):
         return False
     joined = "_".join(words)

@@ -156,6 +156,7 @@ def test_a_secret_is_refused_by_name_and_never_shown(put, text, key):
         'HF_TOKEN_PATH = "/run/secrets/hf"',
         'SSL_KEY = "/etc/ssl/server.pem"',
         'HF_TOKEN = ""',
+        'PWD = "/srv"',
         'MONKEY = "banana"',
         'HTTPS_PROXY = "http://proxy:3128"',
     ],

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from console.errors import ConsoleError, ExitCode
-from profiles import edit, keys, read, store, write
+from profiles import edit, keys, read, secrets, store, write
 from profiles.schema import (
     BaselineSection,
     EngineSection,
@@ -330,10 +330,9 @@ def test_rename(put):
     path = put("a.toml", COMMENTED)
     new = store.rename("a", "b")
     assert not path.exists()
-    assert (
-        new.read_text() == COMMENTED.replace("# top comment\n", '# top comment\nname = "b"\n')
-        or "# four of eight" in new.read_text()
-    )
+    text = new.read_text()
+    assert text.replace('name = "b"\n', "").split() == COMMENTED.split()
+    assert tomllib.loads(text)["name"] == "b"
     assert store.load("b").engine.tp == 4
     assert store.rename("b", "b") == new
     assert new.exists()
@@ -346,7 +345,7 @@ def test_rename(put):
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=12)
 POSITIVE = st.floats(0.001, 1e9)
 VARIABLE = st.text(st.characters(codec="ascii", categories=["Lu", "Nd"]), min_size=1, max_size=6).filter(
-    lambda n: n not in {"TOKEN", "KEY"}
+    lambda name: not secrets.is_secret(name, "value")
 )
 SIMPLE = st.one_of(st.booleans(), st.integers(-(2**62), 2**62), st.floats(allow_nan=False, allow_infinity=False), TEXT)
 MEASURED = st.dictionaries(
@@ -428,7 +427,5 @@ def test_the_room_imports_neither_the_app_nor_the_agent():
 
 
 def test_builtins_are_in_the_wheel():
-    import tomllib as toml
-
-    project = toml.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
     assert "profiles" in project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
