@@ -148,9 +148,10 @@ class Depth(_Change):
             return f"depth {depth} was not prebuilt (prebuilt: {', '.join(map(str, steps)) or 'none'})"
         return ""
 
-    @staticmethod
-    def _wanted(running: Configuration, depth: int | None) -> Configuration:
-        return msgspec.structs.replace(running, depth=depth)
+    def _wanted(self, running: Configuration, depth: int | None) -> Configuration:
+        """Prebuilt depths are of use with a probe only: without one, SGLang's own policy would leave the depth asked for."""
+        fixed = depth is not None and not self._live.capabilities().present
+        return msgspec.structs.replace(running, depth=depth, fixed=fixed)
 
     async def run(self, args: Mapping[str, Any], run: Run) -> str:
         """Set it, and see that it is so."""

@@ -25,6 +25,8 @@ class Configuration(msgspec.Struct, frozen=True, omit_defaults=True):
     """``None``: the profile's own."""
     drafter: str = ""
     """Empty: the profile's own."""
+    fixed: bool = False
+    """Launch :attr:`depth` without the prebuilt ones: nothing could hold it against SGLang's own policy."""
 
     @property
     def name(self) -> str:
@@ -42,6 +44,8 @@ class Configuration(msgspec.Struct, frozen=True, omit_defaults=True):
             spec = msgspec.structs.replace(spec, drafter=self.drafter, revision=revision)
         if self.depth is not None:
             args = _without(args, DEPTH_FLAGS)
+            if self.fixed:
+                spec = msgspec.structs.replace(spec, candidate_steps=())
             if self.depth == 0 and 0 not in spec.candidate_steps:
                 args = tuple(_without(args, _speculative(args)))
                 spec = msgspec.structs.replace(

@@ -16,7 +16,7 @@ from console import rig
 from console.agent import actions, agentlog, changes
 from console.agent.events import EventLog
 from console.agent.gpus import open_source
-from console.agent.handle import Handle, Measured
+from console.agent.handle import Handle, Measured, engine_client
 from console.agent.live import LiveControl, NoLiveControl
 from console.agent.measure import Measure
 from console.agent.operate import Operator
@@ -63,7 +63,7 @@ class Daemon:
         live: LiveControl | None = None,
         preparer: Preparer | None = None,
         patience: Patience | None = None,
-        client: Callable[[Handle], Any] | None = None,
+        client: Callable[[Handle], Any] = engine_client,
         period_s: float = 0.5,
     ) -> None:
         self.name = paths.name
@@ -72,9 +72,8 @@ class Daemon:
         self._ended = asyncio.Event()
         self.publisher = Publisher(self._snapshot, period_s=period_s)
         self.events = EventLog(measure.record_event, self.publisher.changed)
-        make_client = client or _engine_client
         self.supervisor = Supervisor(
-            paths, measure, self.events, changed=self.publisher.changed, patience=patience, client=make_client
+            paths, measure, self.events, changed=self.publisher.changed, patience=patience, client=client
         )
         live = live or NoLiveControl()
         relauncher = Relauncher(self.supervisor, preparer or Preparer(paths, simulated=simulated), measure, live)
@@ -85,7 +84,7 @@ class Daemon:
                 "restart": actions.Restart(relauncher),
                 "depth": changes.Depth(relauncher, live),
                 "swap": changes.Swap(relauncher, live),
-                "attach": actions.Attach(self.supervisor, make_client),
+                "attach": actions.Attach(self.supervisor, client),
                 "detach": actions.Detach(self.supervisor),
             },
             record=measure.record_operation,
@@ -152,12 +151,6 @@ def _load_profile(name: str) -> Profile:
     from profiles import store
 
     return store.load(name)
-
-
-def _engine_client(handle: Handle) -> Any:
-    from console.engine.http import EngineClient
-
-    return EngineClient(handle.url, api_key=handle.api_key, admin_key=handle.admin_key)
 
 
 @contextlib.contextmanager

@@ -66,3 +66,10 @@ class Measured(Protocol):
 
     def history(self, kind: str, since: float, until: float) -> list[dict[str, Any]]:
         """Rows of the journal, oldest first. Blocks."""
+
+
+def engine_client(handle: Handle) -> Any:
+    """An HTTP client of an engine, to be entered; the room that knows HTTP is imported when it is needed."""
+    from console.engine.http import EngineClient
+
+    return EngineClient(handle.url, api_key=handle.api_key, admin_key=handle.admin_key)

@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 PAUSES_PERIOD_S = 2.0
 MEMBERS_PERIOD_S = 15.0
 MEMBERS_STARTING_S = 2.0
+LEFTOVERS_S = 3.0
+"""Workers of a launcher that was killed end with it, in a moment."""
 
 
 class Owner(Protocol):
@@ -36,8 +38,11 @@ class Owner(Protocol):
     def on_paused(self, *, paused: bool) -> None:
         """Generation was paused or continued."""
 
-    def on_members(self, members: frozenset[Identity]) -> None:
+    def on_members(self, launcher: Identity, members: frozenset[Identity]) -> None:
         """Its processes have changed."""
+
+    def on_leftovers(self, launcher: Identity, members: frozenset[Identity]) -> None:
+        """It has ended for some time, and these of its processes, if any, have not."""
 
     async def on_stuck(self, failure: rig.Failure) -> None:
         """It has failed and does not end by itself."""
@@ -141,7 +146,7 @@ class LivingEngine:
             found = await asyncio.to_thread(tree.members, self.process.identity, self.members)
             if found and found != self.members:
                 self.members = found
-                self._owner.on_members(found)
+                self._owner.on_members(self.process.identity, found)
             await asyncio.sleep(MEMBERS_PERIOD_S if self.ready else MEMBERS_STARTING_S)
 
     async def _follow_end(self) -> None:
@@ -149,5 +154,8 @@ class LivingEngine:
         # The pid was watched until now: its session cannot be anybody else's yet.
         found = await asyncio.to_thread(tree.members, self.process.identity, self.members)
         self.members = found
-        self._owner.on_members(found)
+        self._owner.on_members(self.process.identity, found)
         await self._owner.on_end()
+        await asyncio.sleep(LEFTOVERS_S)
+        left = await asyncio.to_thread(tree.members, self.process.identity, found, watched=False)
+        self._owner.on_leftovers(self.process.identity, left)

@@ -28,8 +28,10 @@ class Holder(NamedTuple):
 
 
 def span(seconds: float) -> str:
-    """A time in its two largest units: ``3 h 5 min``."""
-    whole = int(seconds)
+    """A time in its two largest units: ``3 h 5 min``; below ten seconds with a decimal."""
+    if seconds < 9.95:
+        return f"{max(0.0, seconds):.1f} s"
+    whole = round(seconds)
     for unit, size, below, below_size in (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
         if whole >= size:
             return f"{whole // size} {unit} {whole % size // below_size} {below}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +12,13 @@ from typing import Protocol
 
 import msgspec
 
-from console.agent import files, ports
+from console.agent import death, files, ports
 from console.agent.configuration import Configuration
+from console.agent.state import EngineRecord
 from console.engine import arguments, flags
 from console.engine.arguments import Launch
 from console.engine.locate import Installation, locate
+from console.engine.secrets import mask_argv
 from console.errors import ConsoleError, ExitCode
 from console.paths import RigPaths
 from profiles.schema import Profile
@@ -205,3 +208,26 @@ def load_keys(paths: RigPaths) -> Keys:
         return msgspec.json.decode((paths.dir / KEYS_FILE).read_bytes(), type=Keys)
     except (OSError, msgspec.MsgspecError):
         return Keys()
+
+
+def new_record(prepared: Prepared, log_path: Path, now_s: float, by: str) -> EngineRecord:
+    """What is kept of a launch that begins now."""
+    launch = prepared.launch
+    spec = prepared.profile.speculation
+    width = None if launch.depth is None else launch.depth + 1
+    return EngineRecord(
+        launch_id=uuid.uuid4().hex,
+        configuration=prepared.configuration,
+        url=prepared.url,
+        log_path=str(log_path),
+        started_at_s=now_s,
+        by=by,
+        argv=tuple(mask_argv(launch.argv)),
+        command=launch.command,
+        version=prepared.installation.version_text,
+        depth=launch.depth,
+        draft_tokens=width if spec.topk in {None, 1} else spec.draft_tokens,
+        candidate_steps=launch.candidate_steps,
+        simulated=prepared.profile.engine.simulated,
+        oom_kills=death.oom_kills(),
+    )

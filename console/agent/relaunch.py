@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from console.agent import forecast, ports
+from console.agent import forecast, ports, verify
 from console.agent.configuration import Configuration
 from console.agent.forecast import Forecast
 from console.agent.handle import Measured
@@ -115,6 +115,8 @@ class Relauncher:
         await self.supervisor.until_ready()
         took = ports.span(time.monotonic() - begun)
         note = await self._pin(prepared, run)
+        if doubt := await verify.differences(self.supervisor.client(), prepared):
+            note = "; ".join(filter(None, (note, doubt)))
         return f"{prepared.configuration.name} is ready after {took}" + (f"; {note}" if note else "")
 
     async def _pin(self, prepared: Prepared, run: Run) -> str:
@@ -132,7 +134,7 @@ class Relauncher:
         run.cancellable(possible=False)
         status = self._live.capabilities()
         if not status.depth_live:
-            return f"depth {wanted} could not be set live: {status.depth_why or status.why}"
+            return f"SGLang's own policy decides from here on, depth {wanted} cannot be held: {status.depth_why or status.why}"
         try:
             await self._live.set_depth(wanted)
         except ConsoleError as error:

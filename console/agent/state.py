@@ -7,9 +7,10 @@ cannot be written to costs the adoption after a kill, nothing else.
 from __future__ import annotations
 
 import contextlib
-import logging
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -17,8 +18,6 @@ from console import rig
 from console.agent import files
 from console.agent.configuration import Configuration
 from console.agent.identity import Identity
-
-log = logging.getLogger(__name__)
 
 SCHEMA = 1
 MOST_BYTES = 4 << 20
@@ -45,11 +44,10 @@ class EngineRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     version: str = ""
     depth: int | None = None
     """Depth at launch."""
-    wanted_depth: int | None = None
-    """Depth that somebody asked for; held again after a restart."""
     draft_tokens: int | None = None
     candidate_steps: tuple[int, ...] = ()
     simulated: bool = False
+    first_token_asked_at_s: float | None = None
     ready_at_s: float | None = None
     members: tuple[Identity, ...] = ()
     """Processes seen to be the engine's."""
@@ -81,14 +79,17 @@ class RigState(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Store:
-    """Reads and writes the state file.
+    """The state, and the file that holds it.
 
     Args:
         path: the file; its folder exists.
+        noted: told why the file is not what it should be, once a reason.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, noted: Callable[[str], None] = lambda _note: None) -> None:
         self._path = path
+        self._noted = noted
+        self.state = RigState()
         self.note = ""
         """Why the file is not what it should be; empty while all is well."""
 
@@ -96,37 +97,49 @@ class Store:
         """What a former agent left; an empty state when it left nothing that can be read."""
         try:
             if self._path.stat().st_size > MOST_BYTES:
-                return self._move_aside("it is too long")
-            state = msgspec.json.decode(self._path.read_bytes(), type=RigState)
+                self._move_aside("it is too long")
+                return self.state
+            found = msgspec.json.decode(self._path.read_bytes(), type=RigState)
         except FileNotFoundError:
-            return RigState()
+            return self.state
         except msgspec.MsgspecError as error:
-            return self._move_aside(str(error))
+            self._move_aside(str(error))
+            return self.state
         except OSError as error:
-            self.note = f"{self._path} cannot be read: {error.strerror or error} - an engine that runs is not adopted"
-            return RigState()
-        if state.schema != SCHEMA:
-            return self._move_aside(f"it is of version {state.schema}, this console reads {SCHEMA}")
-        return state
+            why = error.strerror or str(error)
+            self._tell(f"{self._path} cannot be read: {why} - an engine that runs is not adopted")
+            return self.state
+        if found.schema != SCHEMA:
+            self._move_aside(f"it is of version {found.schema}, this console reads {SCHEMA}")
+            return self.state
+        self.state = found
+        return found
 
-    def save(self, state: RigState) -> None:
-        """Write; a failure is kept in :attr:`note` and raises nothing."""
+    def change(self, **changes: Any) -> None:
+        """Change fields of the state and write it; a failure is told and raises nothing."""
+        self.state = msgspec.structs.replace(self.state, **changes)
         try:
-            files.replace_text(self._path, msgspec.json.format(msgspec.json.encode(state), indent=1))
+            files.replace_text(self._path, msgspec.json.format(msgspec.json.encode(self.state), indent=1))
         except OSError as error:
-            if not self.note:
-                log.warning("the state file cannot be written: %s", error)
-            self.note = (
+            self._tell(
                 f"the rig's state cannot be written to {self._path}: {error.strerror or error} - "
                 "if this agent is killed, the next one will not find the engine"
             )
         else:
             self.note = ""
 
-    def _move_aside(self, why: str) -> RigState:
+    def change_engine(self, **changes: Any) -> None:
+        """Change fields of the engine's record; nothing without one."""
+        if self.state.engine is not None:
+            self.change(engine=msgspec.structs.replace(self.state.engine, **changes))
+
+    def _tell(self, note: str) -> None:
+        if note != self.note:
+            self.note = note
+            self._noted(note)
+
+    def _move_aside(self, why: str) -> None:
         aside = self._path.with_name(f"{self._path.name}.unreadable-{time.strftime('%Y%m%d-%H%M%S')}")
         with contextlib.suppress(OSError):
             self._path.replace(aside)
-        self.note = f"the rig's state file could not be read ({why}) and was moved to {aside.name}"
-        log.warning("%s", self.note)
-        return RigState()
+        self._tell(f"the rig's state file could not be read ({why}) and was moved to {aside.name}")

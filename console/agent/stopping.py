@@ -133,10 +133,12 @@ class Stopper:
         while process is not None and not process.ended.is_set():
             left = deadline_s - (time.monotonic() - begun)
             if left <= 0:
+                report.detail(f"not ended after {deadline_s:g} s")
                 return
-            report.detail(f"{self._remaining()}killed in {left:.0f} s")
+            report.detail(f"{self._remaining()}killed after {left:.0f} s more")
             if not await process.wait(min(left, 1.0)):
                 await self._look()
+        report.detail("")
 
     def _remaining(self) -> str:
         for line in reversed(self._log_tail()):
@@ -176,6 +178,7 @@ class Stopper:
                 return f"port {port} is still held by {ports.holder(port).line}"
             report.detail(f"port {port} is still held")
             await asyncio.sleep(self._patience.poll_s)
+        report.detail("")
         pids = {one.pid for one in self._members}
         await asyncio.sleep(self._patience.settle_s if self._gpu_pids() else 0.0)
         deadline = time.monotonic() + self._patience.gpu_s

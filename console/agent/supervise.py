@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,17 +15,16 @@ from console import rig
 from console.agent import death, engine_view, eta, identity, living, ports, prepare, tree
 from console.agent.configuration import Configuration
 from console.agent.events import EventLog
-from console.agent.handle import Handle, Measured
+from console.agent.handle import Handle, Measured, engine_client
 from console.agent.identity import Identity
 from console.agent.logtail import LogTail
 from console.agent.prepare import Keys, Prepared
 from console.agent.process import EngineProcess
 from console.agent.record import Start
-from console.agent.state import Ending, EngineRecord, RigState, Store
+from console.agent.state import Ending, EngineRecord, Store
 from console.agent.stopping import Patience, Report, Silence, Stopper
 from console.engine import arguments
 from console.engine.log import Kind, LogEvent
-from console.engine.secrets import mask_argv
 from console.errors import ConsoleError
 from console.paths import RigPaths
 from console.rig import EngineState
@@ -34,8 +32,6 @@ from console.rig import EngineState
 log = logging.getLogger(__name__)
 
 LAUNCH_VARIABLE = "SGLANG_CONSOLE_LAUNCH"
-SILENT_S = 4.0
-"""An HTTP server that has not answered for so long is called busy; only a dead process makes a dead engine."""
 FATAL_ALIVE_S = 5.0
 """Deadline for an engine that has failed and does not end by itself."""
 LEVELS = {Kind.FAILURE: "error", Kind.WARNING: "warn", Kind.RETRACT: "warn", Kind.DEPTH: "info"}
@@ -73,7 +69,7 @@ class Supervisor:
         changed: Callable[[], None] = lambda: None,
         patience: Patience | None = None,
         clock: Callable[[], float] = time.time,
-        client: Callable[[Handle], Any] | None = None,
+        client: Callable[[Handle], Any] = engine_client,
     ) -> None:
         self._paths = paths
         self._measure = measure
@@ -81,16 +77,14 @@ class Supervisor:
         self._changed = changed
         self._patience = patience or Patience()
         self._clock = clock
-        self._client = client or _engine_client
-        self._store = Store(paths.state)
-        self._state = RigState()
+        self._client = client
+        self._store = Store(paths.state, self._note_state_file)
         self._living: living.LivingEngine | None = None
         self._keys = Keys()
         self._shown = EngineState.NONE
         self._since_s = clock()
         self._note = ""
         self._paused = False
-        self._first_token_at_s: float | None = None
         self._earlier: list[Start] = []
         self._settled = asyncio.Event()
         """Set when a start has come to its end, good or bad."""
@@ -103,12 +97,12 @@ class Supervisor:
     @property
     def record(self) -> EngineRecord | None:
         """The newest launched engine, living or ended."""
-        return self._state.engine
+        return self._store.state.engine
 
     @property
     def last_good(self) -> Configuration | None:
         """The newest configuration that got ready."""
-        return self._state.last_good
+        return self._store.state.last_good
 
     @property
     def alive(self) -> bool:
@@ -118,7 +112,7 @@ class Supervisor:
     @property
     def attached_url(self) -> str:
         """The foreign server that is watched; empty without one."""
-        return self._state.attached_url
+        return self._store.state.attached_url
 
     @property
     def ready(self) -> bool:
@@ -128,7 +122,7 @@ class Supervisor:
     @property
     def handle(self) -> Handle | None:
         """Where the engine is reached; ``None`` without one."""
-        record = self._state.engine
+        record = self._store.state.engine
         if self.attached_url:
             return Handle(self.attached_url)
         if record is None or self._living is None:
@@ -137,6 +131,16 @@ class Supervisor:
         profile = record.configuration.effective()
         return Handle(record.url, self._keys.api_key, self._keys.admin_key, pid, profile, record.started_at_s)
 
+    def client(self) -> Any:
+        """An HTTP client of the engine, to be entered.
+
+        Raises:
+            ConsoleError: there is no engine.
+        """
+        if (handle := self.handle) is None:
+            raise ConsoleError("no engine runs", todo="console run PROFILE")
+        return self._client(handle)
+
     @property
     def secrets(self) -> frozenset[str]:
         """Values to mask in everything the engine says."""
@@ -144,15 +148,15 @@ class Supervisor:
 
     def engine(self) -> rig.Engine:
         """The engine as the snapshot shows it, without what only the engine itself can tell."""
-        record = self._state.engine
+        record = self._store.state.engine
         if self.attached_url:
-            state, note = self._reached(EngineState.READY)
+            state, note = self._reached()
             return rig.Engine(state=state, since_s=self._since_s, note=note, attached=True, url=self.attached_url)
         if record is None or self.tail is None:
             return rig.Engine(state=self._shown, since_s=self._since_s, note=self._note)
         state, note = self._shown, self._note
         if state is EngineState.READY:
-            state, note = self._reached(state)
+            state, note = self._reached()
         return engine_view.view(
             record,
             self.tail.state,
@@ -160,23 +164,20 @@ class Supervisor:
             since_s=self._since_s,
             note=note or self.tail.note,
             now_s=self._clock(),
-            ended=self._state.ended,
-            first_token_at_s=self._first_token_at_s,
+            ended=self._store.state.ended,
             earlier=self._earlier,
         )
 
-    def _reached(self, state: EngineState) -> tuple[EngineState, str]:
+    def _reached(self) -> tuple[EngineState, str]:
         """State and note of a living engine by what its HTTP server does."""
-        error, answered_at_s = self._measure.http_error, self._measure.http_answered_at_s
-        silent_s = self._clock() - max(answered_at_s or 0.0, self._since_s)
-        foreign = bool(self.attached_url)
-        if error and (silent_s > SILENT_S or (foreign and answered_at_s is None)):
-            unreachable = foreign and "cannot be reached" in error
-            what = EngineState.UNREACHABLE if unreachable else EngineState.BUSY
-            return what, f"no answer for {ports.span(silent_s)}: {error}"
-        if self._paused:
-            return EngineState.PAUSED, "the server says it is up and not ready: generation is paused, or it shuts down"
-        return state, self._note
+        reach = engine_view.Reach(
+            error=self._measure.http_error,
+            silent_s=self._clock() - max(self._measure.http_answered_at_s or 0.0, self._since_s),
+            never_answered=self._measure.http_answered_at_s is None,
+            foreign=bool(self.attached_url),
+            paused=self._paused,
+        )
+        return engine_view.reached(reach, self._note)
 
     @property
     def _stop_under_way(self) -> bool:
@@ -188,16 +189,8 @@ class Supervisor:
         self._shown, self._note = state, note
         self._changed()
 
-    def _save(self, **changes: Any) -> None:
-        before = self._store.note
-        self._state = msgspec.structs.replace(self._state, **changes)
-        self._store.save(self._state)
-        if self._store.note and self._store.note != before:
-            self._events.add("warn", self._store.note, "agent")
-
-    def _save_engine(self, **changes: Any) -> None:
-        if self._state.engine is not None:
-            self._save(engine=msgspec.structs.replace(self._state.engine, **changes))
+    def _note_state_file(self, note: str) -> None:
+        self._events.add("warn", note, "agent")
 
     # ------------------------------------------------------------------------------------------ beginning
 
@@ -212,9 +205,10 @@ class Supervisor:
         self._earlier = await asyncio.to_thread(self._measure.starts, prepared.profile.name)
         launch = prepared.launch
         self._keys = prepared.keys
-        record = _record(prepared, prepare.new_log(self._paths, prepared.profile.name), self._clock(), by)
+        log_path = prepare.new_log(self._paths, prepared.profile.name)
+        record = prepare.new_record(prepared, log_path, self._clock(), by)
         self.tail = self._tail(record)
-        self._save(engine=record, ended=None)
+        self._store.change(engine=record, ended=None)
         env = {**launch.env, LAUNCH_VARIABLE: record.launch_id}
         try:
             arguments.write_files(launch.files)
@@ -224,24 +218,24 @@ class Supervisor:
             why = error.line if isinstance(error, ConsoleError) else f"{launch.argv[0]}: {error.strerror or error}"
             await self._conclude(EngineState.DEAD, failure=rig.Failure("launch", why))
             raise ConsoleError("the engine could not be started", why=why) from error
-        self._save_engine(identity=process.identity, created_s=self._clock())
+        self._store.change_engine(identity=process.identity, created_s=self._clock())
         self._events.add("info", f"engine launched from {prepared.configuration.name} by {by or 'somebody'}")
         self._begin(process, self.tail)
 
     async def adopt(self) -> None:
         """Take over what a former agent left: a living engine, an ended one, an attached server."""
-        self._state = self._store.load()
-        if self._store.note:
-            self._events.add("warn", self._store.note, "agent")
-        record = self._state.engine
+        self._store.load()
+        record = self._store.state.engine
         if record is not None:
             self._keys = prepare.load_keys(self._paths)
             self.tail = self._tail(record)
             await self.tail.catch_up()
         if self.attached_url:
             self._measure.engine_changed(self.handle)
-        elif self._state.ended is not None:
-            self._show(self._state.ended.state, self._state.ended.note, since_s=self._state.ended.at_s)
+        elif self._store.state.ended is not None:
+            self._show(
+                self._store.state.ended.state, self._store.state.ended.note, since_s=self._store.state.ended.at_s
+            )
         elif record is not None and self.tail is not None:
             await self._adopt(record, self.tail)
 
@@ -255,7 +249,7 @@ class Supervisor:
             cause = death.failure(tail.state, None, oom_kills_before=record.oom_kills, why=why)
             await self._conclude(EngineState.DEAD, note=why, failure=cause)
             return
-        self._save_engine(identity=known)
+        self._store.change_engine(identity=known)
         self._earlier = await asyncio.to_thread(self._measure.starts, record.configuration.profile.name)
         age = ports.span(self._clock() - record.started_at_s)
         self._events.add("info", f"adopted the engine, pid {known.pid}, started by {record.by or 'somebody'} {age} ago")
@@ -266,12 +260,11 @@ class Supervisor:
 
     def _begin(self, process: EngineProcess, tail: LogTail) -> None:
         """Follow a launcher that runs."""
-        record = self._state.engine
+        record = self._store.state.engine
         assert record is not None  # noqa: S101 - both callers have just saved it
         self._paused = False
-        self._first_token_at_s = None
         self._settled = asyncio.Event()
-        self._living = living.LivingEngine(process, tail, lambda: self._client(self.handle or Handle(record.url)), self)
+        self._living = living.LivingEngine(process, tail, self.client, self)
         self._measure.engine_changed(self.handle)
         tail.start()
         if record.ready_at_s is None:
@@ -295,17 +288,17 @@ class Supervisor:
 
     def on_first_token_asked(self) -> None:
         """The server takes requests; one token is asked for."""
-        self._first_token_at_s = self._clock()
+        self._store.change_engine(first_token_asked_at_s=self._clock())
         self._changed()
 
     def on_ready(self, note: str) -> None:
         """The first token is there: the start is over, and its configuration is one to come back to."""
-        record = self._state.engine
+        record = self._store.state.engine
         if record is None:
             return
         now = self._clock()
         ready = msgspec.structs.replace(record, ready_at_s=now)
-        self._save(engine=ready, last_good=record.configuration)
+        self._store.change(engine=ready, last_good=record.configuration)
         took_s = now - record.started_at_s
         self._show(EngineState.READY, note)
         self._events.add("info", f"the engine is ready after {ports.span(took_s)}" + (f" ({note})" if note else ""))
@@ -317,9 +310,11 @@ class Supervisor:
         self._paused = paused
         self._changed()
 
-    def on_members(self, members: frozenset[Identity]) -> None:
+    def on_members(self, launcher: Identity, members: frozenset[Identity]) -> None:
         """Its processes have changed."""
-        self._save_engine(members=tuple(sorted(members, key=lambda one: (one.start_ticks, one.pid))))
+        if self._store.state.engine is None or self._store.state.engine.identity != launcher:
+            return  # another engine has been started since
+        self._store.change_engine(members=tuple(sorted(members, key=lambda one: (one.start_ticks, one.pid))))
 
     async def on_stuck(self, failure: rig.Failure) -> None:
         """It has failed and does not end by itself: it is ended, and its own words stay the cause."""
@@ -331,21 +326,31 @@ class Supervisor:
 
     async def on_end(self) -> None:
         """The launcher has ended: nobody asked for it, unless a stop is under way."""
-        living_now, tail, record = self._living, self.tail, self._state.engine
+        living_now, tail, record = self._living, self.tail, self._store.state.engine
         if living_now is None or tail is None or record is None or self._stop_under_way:
             return
         await tail.drain()
         if self._living is not living_now or self._stop_under_way:
             return  # meanwhile somebody has asked for it
         exit_code = living_now.process.exit_code
-        left = len(living_now.members)
-        note = f"{left} of its processes are left and may hold GPU memory: stop ends them" if left else ""
+        note = ""
         if tail.state.stopping and not tail.state.failures:
             note = note or "it was ended by a SIGTERM that did not come from this console"
             await self._conclude(EngineState.STOPPED, note=note, exit_code=exit_code)
             return
         cause = death.failure(tail.state, exit_code, oom_kills_before=record.oom_kills)
         await self._conclude(EngineState.DEAD, note=note, failure=cause, exit_code=exit_code)
+
+    def on_leftovers(self, launcher: Identity, members: frozenset[Identity]) -> None:
+        """It has ended for some time, and these of its processes have not."""
+        self.on_members(launcher, members)
+        record, ended = self._store.state.engine, self._store.state.ended
+        if not members or ended is None or record is None or record.identity != launcher:
+            return
+        note = f"{len(members)} of its processes are left and may hold GPU memory: stop ends them"
+        self._store.change(ended=msgspec.structs.replace(ended, note=note))
+        self._show(ended.state, note)
+        self._events.add("warn", f"the engine has ended, but {note}")
 
     def on_fault(self, where: str, error: BaseException) -> None:
         """The agent's own fault."""
@@ -355,10 +360,12 @@ class Supervisor:
         self, state: EngineState, *, note: str = "", failure: rig.Failure | None = None, exit_code: int | None = None
     ) -> None:
         """An engine has ended: say so, everywhere."""
-        record, living_now = self._state.engine, self._living
+        record, living_now = self._store.state.engine, self._living
         self._living = None
         self._measure.engine_changed(None)
-        self._save(ended=Ending(state=state, at_s=self._clock(), note=note, failure=failure, exit_code=exit_code))
+        self._store.change(
+            ended=Ending(state=state, at_s=self._clock(), note=note, failure=failure, exit_code=exit_code)
+        )
         self._show(state, note)
         if failure is not None:
             ranks = f" on {', '.join(failure.ranks)}" if failure.ranks else ""
@@ -372,13 +379,12 @@ class Supervisor:
             await living_now.close()
 
     def _record_start(self, *, ready: bool, seconds: float) -> None:
-        record = self._state.engine
+        record = self._store.state.engine
         if record is None or self.tail is None:
             return
-        first = engine_view.first_token_phase(self._first_token_at_s, record.ready_at_s)
-        phases = eta.with_launch(self.tail.state.phases, record.started_at_s, first_token=first)
+        phases = eta.seconds_by_phase(engine_view.phases(record, self.tail.state))
         name = record.configuration.profile.name
-        self._measure.record_start(Start(record.started_at_s, name, ready, seconds, eta.seconds_by_phase(phases)))
+        self._measure.record_start(Start(record.started_at_s, name, ready, seconds, phases))
 
     # ------------------------------------------------------------------------------------------ waiting and ending
 
@@ -390,7 +396,7 @@ class Supervisor:
         """
         await self._settled.wait()
         if not self.ready:
-            ended = self._state.ended
+            ended = self._store.state.ended
             stopped = rig.Failure("stopped", "it was stopped while it started")
             raise EngineFailedError((ended.failure if ended is not None else None) or stopped)
 
@@ -403,7 +409,7 @@ class Supervisor:
         Raises:
             ConsoleError: it has not let go of everything.
         """
-        record = self._state.engine
+        record = self._store.state.engine
         if record is None:
             raise ConsoleError("there is no engine to stop")
         deadline_s = record.configuration.profile.engine.stop_timeout_s
@@ -413,7 +419,7 @@ class Supervisor:
         self, report: Report, *, deadline_s: float, state: EngineState, failure: rig.Failure | None = None
     ) -> str:
         async with self._ending:
-            record = self._state.engine
+            record = self._store.state.engine
             process = self._living.process if self._living is not None else None
             if record is None or record.identity is None:
                 return "nothing was running"
@@ -442,7 +448,7 @@ class Supervisor:
 
     async def leftovers(self) -> frozenset[Identity]:
         """Processes that an engine that ended has left behind."""
-        record = self._state.engine
+        record = self._store.state.engine
         if self.alive or record is None or record.identity is None:
             return frozenset()
         return await asyncio.to_thread(tree.members, record.identity, record.members, watched=False)
@@ -452,7 +458,7 @@ class Supervisor:
     def attach(self, url: str) -> None:
         """Watch a server that somebody else started."""
         self._paused = False
-        self._save(attached_url=url)
+        self._store.change(attached_url=url)
         self._since_s = self._clock()
         self._measure.engine_changed(self.handle)
         self._events.add("info", f"attached to {url}")
@@ -460,16 +466,16 @@ class Supervisor:
     def detach(self) -> None:
         """Watch it no longer; it is not touched."""
         url = self.attached_url
-        self._save(attached_url="")
+        self._store.change(attached_url="")
         self._measure.engine_changed(None)
-        self._show(self._state.ended.state if self._state.ended else EngineState.NONE)
+        self._show(self._store.state.ended.state if self._store.state.ended else EngineState.NONE)
         self._events.add("info", f"detached from {url}")
 
     def remember(self, configuration: Configuration) -> None:
         """A live change: the next start is to have it, too."""
-        self._save_engine(configuration=configuration)
+        self._store.change_engine(configuration=configuration)
         if self.ready:
-            self._save(last_good=configuration)
+            self._store.change(last_good=configuration)
 
     async def close(self) -> None:
         """The agent ends; the engine lives."""
@@ -477,32 +483,3 @@ class Supervisor:
             await self._living.close()
         if self.tail is not None:
             await self.tail.stop()
-
-
-def _record(prepared: Prepared, log_path: Path, now_s: float, by: str) -> EngineRecord:
-    launch = prepared.launch
-    spec = prepared.profile.speculation
-    width = None if launch.depth is None else launch.depth + 1
-    return EngineRecord(
-        launch_id=uuid.uuid4().hex,
-        configuration=prepared.configuration,
-        url=prepared.url,
-        log_path=str(log_path),
-        started_at_s=now_s,
-        by=by,
-        argv=tuple(mask_argv(launch.argv)),
-        command=launch.command,
-        version=prepared.installation.version_text,
-        depth=launch.depth,
-        wanted_depth=launch.wanted_depth,
-        draft_tokens=width if spec.topk in {None, 1} else spec.draft_tokens,
-        candidate_steps=launch.candidate_steps,
-        simulated=prepared.profile.engine.simulated,
-        oom_kills=death.oom_kills(),
-    )
-
-
-def _engine_client(handle: Handle) -> Any:
-    from console.engine.http import EngineClient
-
-    return EngineClient(handle.url, api_key=handle.api_key, admin_key=handle.admin_key)
