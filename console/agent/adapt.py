@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 LOADS_WINDOW_S = 3.0
 """The engine publishes its sums every 15 rounds: two readings half a second apart may hold none or many."""
 LOADS_KEPT = 16
-STUCK_S = 10.0
+PUBLISHED_ROUNDS = 15
+"""SGLang's default of --load-snapshot-publish-interval."""
+STUCK_S = 20.0
 """The HTTP process answers from shared memory also for a scheduler that hangs: with requests running the scheduler
 renews its entry all the time, so an old entry is no longer true."""
 LOG_RANK_S = 15.0
@@ -41,7 +43,8 @@ class LoadsFeed:
             return
         if self._stamp != reading.at_s or not reading.running:
             self._stamp, self._stamped_at_s = reading.at_s, at_s
-        stuck = at_s - self._stamped_at_s > STUCK_S
+        cycle_s = (self.window.cycle_ms or 0.0) / 1000 if self.window is not None else 0.0
+        stuck = at_s - self._stamped_at_s > max(STUCK_S, 2 * PUBLISHED_ROUNDS * cycle_s)
         self.gauges = Gauges(
             source=rig.Source.LOADS,
             at_s=self._stamped_at_s if stuck else at_s,
@@ -93,7 +96,8 @@ class MetricsFeed:
             running=scrape.gauge("num_running_reqs"),
             queued=scrape.gauge("num_queue_reqs"),
             token_usage=scrape.gauge("token_usage"),
-            depth=scrape.gauge("spec_num_steps"),
+            # Both gauges are 0 until the first decode; a real depth of 0 verifies 1 token.
+            depth=scrape.gauge("spec_num_steps") if scrape.gauge("spec_num_draft_tokens") else None,
             tok_s=scrape.gauge("gen_throughput"),
         )
         before, self._last = self._last, scrape

@@ -146,7 +146,8 @@ def compose_acceptance(readings: Readings, now_s: float) -> rig.Acceptance:
     rejected = rig.Figure(why=why)
     if counted is not None and counted.drafted > 0:
         share = 1.0 - counted.accepted / counted.drafted
-        fresh = figures.is_fresh(counted.source, counted.at_s, now_s)
+        limit_s = figures.fresh_limit_s(counted, idle=figures.nothing_runs(readings, now_s))
+        fresh = figures.is_fresh(counted.source, counted.at_s, now_s, limit_s)
         rejected = rig.Figure(share, rig.Source.DERIVED, counted.at_s, stale=not fresh)
     found, odd = positions(counted)
     return rig.Acceptance(

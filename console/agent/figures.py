@@ -6,7 +6,7 @@ stale and saying since when; else no value and the reason. Never 0 for "not know
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from console import rig
 from console.agent.readings import Readings, Window, finite
@@ -22,6 +22,9 @@ FRESH_S = {
     rig.Source.LOG: 15.0,
     rig.Source.SERVER_INFO: 90.0,
 }
+QUICK_S = 3.0
+ROUNDS_BETWEEN = {rig.Source.LOADS: 15, rig.Source.LOG: 40}
+"""Decode rounds between two reports, by SGLang's defaults: --load-snapshot-publish-interval, --decode-log-interval."""
 METRICS_OFF = "metrics are off"
 NOTHING_YET = "no decode seen yet"
 
@@ -37,28 +40,51 @@ def ago(seconds: float) -> str:
     return f"{seconds / 86400:.0f} d"
 
 
-def is_fresh(source: rig.Source, at_s: float, now_s: float) -> bool:
+def is_fresh(source: rig.Source, at_s: float, now_s: float, limit_s: float | None = None) -> bool:
     """Whether something that ``source`` saw at ``at_s`` can be taken for true now."""
-    return now_s - at_s <= FRESH_S.get(source, 3.0)
+    return now_s - at_s <= (FRESH_S.get(source, QUICK_S) if limit_s is None else limit_s)
 
 
-def pick(
-    candidates: Iterable[tuple[rig.Source, float, float | None]], now_s: float, *, why: str, old: str
-) -> rig.Figure:
+def fresh_limit_s(window: Window, *, idle: bool) -> float:
+    """How long a window is true: slow cycles are reported rarely, and when nothing runs nothing is waited for."""
+    limit_s = FRESH_S.get(window.source, QUICK_S)
+    if idle:
+        return min(limit_s, QUICK_S)
+    rounds = ROUNDS_BETWEEN.get(window.source, 0)
+    return max(limit_s, 2 * rounds * (finite(window.cycle_ms) or 0.0) / 1000)
+
+
+def nothing_runs(readings: Readings, now_s: float) -> bool:
+    """Whether the server says at this moment that no request is running."""
+    running = of_gauges(readings, "running", now_s)
+    return running.value == 0 and not running.stale
+
+
+class Candidate(NamedTuple):
+    """One source's reading of a figure."""
+
+    source: rig.Source
+    at_s: float
+    value: float | None
+    limit_s: float | None = None
+    """How long it is true; the source's own time without it."""
+
+
+def pick(candidates: Iterable[Candidate], now_s: float, *, why: str, old: str) -> rig.Figure:
     """The best of several readings of one figure.
 
     Args:
-        candidates: source, time and value, best source first.
+        candidates: best source first.
         now_s: Unix seconds.
         why: reason when there is no value at all.
         old: what has not happened since, for a stale value ("no decode").
     """
     known = []
-    for source, at_s, value in candidates:
+    for source, at_s, value, limit_s in candidates:
         number = finite(value)
         if number is None:
             continue
-        if is_fresh(source, at_s, now_s):
+        if is_fresh(source, at_s, now_s, limit_s):
             return rig.Figure(number, source, at_s)
         known.append((at_s, source, number))
     if not known:
@@ -69,13 +95,17 @@ def pick(
 
 def of_windows(readings: Readings, name: str, now_s: float) -> rig.Figure:
     """A figure of the decode windows, by the name of its field."""
-    candidates = [(window.source, window.at_s, getattr(window, name)) for window in readings.windows]
+    idle = nothing_runs(readings, now_s)
+    candidates = [
+        Candidate(window.source, window.at_s, getattr(window, name), fresh_limit_s(window, idle=idle))
+        for window in readings.windows
+    ]
     return pick(candidates, now_s, why=why_none(readings), old="no decode")
 
 
 def of_gauges(readings: Readings, name: str, now_s: float) -> rig.Figure:
     """A figure that holds at a moment, by the name of its field."""
-    candidates = [(gauges.source, gauges.at_s, getattr(gauges, name)) for gauges in readings.gauges]
+    candidates = [Candidate(gauges.source, gauges.at_s, getattr(gauges, name)) for gauges in readings.gauges]
     return pick(candidates, now_s, why=why_none(readings), old="not confirmed by the server")
 
 
@@ -93,11 +123,12 @@ def why_none(readings: Readings) -> str:
 def stage(readings: Readings, name: str, now_s: float) -> rig.Stage:
     """Draft, verify or extend: the probe's with percentiles, else the metrics' mean."""
     known: list[tuple[float, Window, rig.Stage]] = []
+    idle = nothing_runs(readings, now_s)
     for window in readings.windows:
         found: rig.Stage | None = getattr(window, name)
         if found is None or finite(found.mean_ms) is None:
             continue
-        if is_fresh(window.source, window.at_s, now_s):
+        if is_fresh(window.source, window.at_s, now_s, fresh_limit_s(window, idle=idle)):
             return found
         known.append((window.at_s, window, found))
     if not known:
@@ -187,12 +218,10 @@ def throughput(readings: Readings, running: rig.Figure, now_s: float) -> rig.Fig
 
 def depth(readings: Readings, now_s: float) -> rig.Figure:
     """Depth in use: live by the probe, else the gauge, else what the server was launched with."""
-    candidates: list[tuple[rig.Source, float, float | None]] = [
-        (window.source, window.at_s, window.depth) for window in readings.windows
-    ]
-    candidates += [(gauges.source, gauges.at_s, gauges.depth) for gauges in readings.gauges]
+    candidates = [Candidate(window.source, window.at_s, window.depth) for window in readings.windows]
+    candidates += [Candidate(gauges.source, gauges.at_s, gauges.depth) for gauges in readings.gauges]
     order = {rig.Source.PROBE: 0, rig.Source.METRICS: 1, rig.Source.LOG: 2, rig.Source.SERVER_INFO: 3}
-    candidates.sort(key=lambda entry: order.get(entry[0], 9))
+    candidates.sort(key=lambda entry: order.get(entry.source, 9))
     figure = pick(candidates, now_s, why="no speculation", old="not confirmed")
     if figure.value is None and readings.depth_launch is not None:
         return rig.Figure(

@@ -67,7 +67,7 @@ def parts(
     for name in sorted(environment):
         if name.startswith(KEY_ENVIRONMENT) and not name.startswith(OTHER_ENVIRONMENT):
             found[name] = environment[name]
-    return found
+    return {name: value for name, value in found.items() if value}
 
 
 def fingerprint(found: Mapping[str, str]) -> str:

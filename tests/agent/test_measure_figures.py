@@ -1,6 +1,7 @@
 """Which source a figure comes from; when it is old; why it is missing."""
 
 import json
+import re
 from pathlib import Path
 
 import msgspec
@@ -72,7 +73,7 @@ def test_a_missing_value_has_a_reason_and_is_never_zero(why, said):
     )
 )
 def test_any_candidates_give_a_finite_figure_or_a_reason(candidates):
-    found = figures.pick(candidates, NOW, why="nothing", old="no decode")
+    found = figures.pick([figures.Candidate(*entry) for entry in candidates], NOW, why="nothing", old="no decode")
     assert (found.value is None) == (found.why == "nothing")
     assert found.value is None or finite(found.value) is not None
     assert not found.stale or found.why
@@ -83,6 +84,39 @@ def test_any_candidates_give_a_finite_figure_or_a_reason(candidates):
 )
 def test_ages(seconds, text):
     assert figures.ago(seconds) == text
+
+
+def test_when_nothing_runs_no_slow_source_is_believed_for_long():
+    """The last scrape saw decodes; ten seconds later the server says that nothing runs."""
+    scrape = window(rig.Source.METRICS, 8.0, accept_len=1.6, tok_s=0.4, verify=stage(26.0, rig.Source.METRICS))
+    busy = readings(scrape, gauges=(Gauges(source=rig.Source.LOADS, at_s=NOW, running=1.0),))
+    idle = readings(scrape, gauges=(Gauges(source=rig.Source.LOADS, at_s=NOW, running=0.0),))
+    assert not figures.of_windows(busy, "accept_len", NOW).stale
+    assert figures.of_windows(idle, "accept_len", NOW).why == "no decode for 8 s"
+    assert (figures.stage(busy, "verify", NOW).stale, figures.stage(idle, "verify", NOW).stale) == (False, True)
+    assert figures.throughput(idle, figures.of_gauges(idle, "running", NOW), NOW).value == 0.0
+
+
+@pytest.mark.parametrize(("cycle_ms", "stale"), [(30.0, True), (400.0, False)])
+def test_slow_cycles_are_reported_rarely(cycle_ms, stale):
+    """Fifteen rounds of 400 ms take 6 s: a window 8 s old is still the newest there can be."""
+    known = readings(
+        window(rig.Source.LOADS, 8.0, cycle_ms=cycle_ms),
+        gauges=(Gauges(source=rig.Source.LOADS, at_s=NOW, running=1.0),),
+    )
+    assert figures.of_windows(known, "cycle_ms", NOW).stale is stale
+
+
+def test_the_depth_gauge_is_no_depth_before_the_first_decode():
+    text = (FIXTURES / "h200-0.5.17/main/metrics_load/05.prom").read_text().replace("\r", "")
+    fresh = re.sub(r"(sglang:spec_num_(?:steps|draft_tokens)\{.*\}) .*", r"\1 0.0", text)
+    assert fresh != text
+    feed = MetricsFeed()
+    feed.take(metrics.parse(fresh, NOW), NOW)
+    assert feed.gauges.depth is None
+    off = re.sub(r"(sglang:spec_num_draft_tokens\{.*\}) .*", r"\1 1.0", fresh)
+    feed.take(metrics.parse(off, NOW), NOW)
+    assert feed.gauges.depth == 0.0
 
 
 # --------------------------------------------------------------------------------------- throughput
