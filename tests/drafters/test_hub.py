@@ -214,7 +214,7 @@ def test_kill_minus_nine_then_resume(hub, repo, tmp_path):
     """A whole process is killed in the middle; the next one goes on and the file is right."""
     large = build.config(hidden_size=256, intermediate_size=16384, num_attention_heads=16)
     repo.files["model.safetensors"] = files_of(folder(tmp_path / "large", large))["model.safetensors"]
-    hub.delay_s = 0.005
+    hub.delay_s = 0.01
     environment = os.environ | {
         "HF_ENDPOINT": hub.url,
         "HF_HUB_CACHE": str(tmp_path / "cache"),
