@@ -228,3 +228,11 @@ def test_from_numbers_alone_nothing_heavy_is_imported():
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     assert done.stderr == "[]\n"
     assert json.loads(done.stdout)["ceiling_tok_s"] is None
+
+
+def test_goals_of_a_rig_without_baseline_are_all_goals(run, running):
+    from console.economics import targets
+
+    running(snapshot(targets=targets(rig.Baseline(), 30.0, 2, 2.0, (150.0, 200.0))))
+    found = json.loads(run("--baseline", "82", "--json")[1])
+    assert [goal["tok_s"] for goal in found["goals"]] == [82, 150, 200]

@@ -136,6 +136,7 @@ def fill(question: Question, snapshot: rig.Snapshot) -> Question:
     cycle leaves them unknown.
     """
     from console.economics import accept_len_bounds
+    from console.economics.targets import BREAK_EVEN
 
     measured = snapshot.targets
     same_depth = question.depth is None or question.depth == measured.depth
@@ -149,7 +150,7 @@ def fill(question: Question, snapshot: rig.Snapshot) -> Question:
         cycle_ms=measured.cycle_ms if question.cycle_ms is None else question.cycle_ms,
         depth=measured.depth if question.depth is None else question.depth,
         accept_len=accept_len,
-        goals_tok_s=question.goals_tok_s or tuple(goal.tok_s for goal in measured.goals[1:]),
+        goals_tok_s=question.goals_tok_s or tuple(goal.tok_s for goal in measured.goals if goal.label != BREAK_EVEN),
         verify_ms=(verify.mean_ms or verify.p50_ms) if question.cycle_ms is None else None,
         bounds=bounds,
         stale=measured.baseline.stale and question.baseline_tok_s is None,
