@@ -183,6 +183,11 @@ class ConsoleApp(App[None]):
             self._draw(self.shown)
 
     @property
+    def on_deck(self) -> bool:
+        """The deck is in front."""
+        return isinstance(self.screen, DeckScreen)
+
+    @property
     def shown(self) -> Snapshot | None:
         """What is to be on screen: the frozen snapshot or the newest."""
         return self._frozen or self.latest

@@ -28,11 +28,11 @@ def command(obj: object, /, url: str, once: bool, as_json: bool) -> None:
     It is only watched: it cannot be stopped from here, and its log is not read. Its rig is named after host and port (or by
     --rig), so several servers can be watched at once. Exit code 3: it does not answer.
     """
-    from console.agent.spawn import ensure_agent
-
     base = address(url)
     rig = getattr(obj, "rig", None) or rig_of(base)
     if once or as_json:
+        from console.agent.spawn import ensure_agent
+
         client = ensure_agent(rig)
         attach(client, base)
         report(answered(client, base), as_json=as_json)
@@ -40,10 +40,9 @@ def command(obj: object, /, url: str, once: bool, as_json: bool) -> None:
     from console.screens import terminal
 
     terminal.check(instead=f"`console attach {url} --once` prints the figures as text, --json as JSON")
-    attach(ensure_agent(rig), base)
     from console.commands.deck import open_app
 
-    open_app(rig)
+    open_app(rig, first=lambda client: attach(client, base))
 
 
 def address(url: str) -> str:

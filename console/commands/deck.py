@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from console.agent.client import AgentClient
     from console.cli import RigContext
-    from console.screens.agent import Agent
 
 
 def open_console(obj: RigContext) -> None:
@@ -18,23 +19,30 @@ def open_console(obj: RigContext) -> None:
     open_app(obj.rig)
 
 
-def open_app(rig: str | None, *, read_only: bool = False) -> None:
+def open_app(rig: str | None, *, simulated: bool = False, first: Callable[[AgentClient], None] | None = None) -> None:
     """Open the app. The terminal was checked; the agent is found, or started, when the first frame is painted.
 
     Args:
         rig: name of the rig; ``None``: the only one that runs, else ``default``.
-        read_only: show everything, change nothing.
+        simulated: an agent that has to be started is one for the simulated rig.
+        first: what to ask of the agent once, before the first figures are shown.
     """
     from console.app import ConsoleApp
     from console.screens import plain
 
-    def connect() -> Agent:
+    def connect() -> AgentClient:
         from console.agent.client import choose
         from console.agent.spawn import ensure_agent
 
-        return ensure_agent(choose(rig))
+        client = ensure_agent(choose(rig), simulated=simulated)
+        while todo:
+            todo[0](client)
+            del todo[0]
+        return client
 
-    app = ConsoleApp(connect, rig=rig, read_only=read_only, ascii_only=plain.here())
+    todo = [first] if first is not None else []
+
+    app = ConsoleApp(connect, rig=rig, ascii_only=plain.here())
     app.run()
     if app.failure is not None:
         raise app.failure

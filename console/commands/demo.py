@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
+
+if TYPE_CHECKING:
+    from console.agent.client import AgentClient
 
 RIG = "demo"
 PROFILE = "simulated"
@@ -33,50 +38,50 @@ def command(obj: object, /, stop: bool, no_ui: bool, as_json: bool) -> None:
         end()
         return
     if not no_ui:
+        from console.commands.deck import open_app
         from console.screens import terminal
 
         terminal.check(instead="`console demo --no-ui` starts it, `console --rig demo status` prints its figures")
-    begin(wait_s=60.0 if as_json else 0.0)
-    if not no_ui:
-        from console.commands.deck import open_app
+        open_app(RIG, simulated=True, first=begin)
+        return
+    from console.agent.spawn import ensure_agent
 
-        open_app(RIG)
-    elif as_json:
-        from console.agent.client import connect
-
-        click.echo(connect(RIG).snapshot_json().decode().strip())
+    client = ensure_agent(RIG, simulated=True)
+    begin(client)
+    if as_json:
+        wait(client, 60.0)
+        click.echo(client.snapshot_json().decode().strip())
     else:
         click.echo(
-            "the simulated rig is starting; `console --rig demo status` shows it, `console demo --stop` ends it",
-            err=True,
+            "the simulated rig is starting: `console --rig demo status`; to end it: `console demo --stop`", err=True
         )
 
 
-def begin(*, wait_s: float = 0.0) -> None:
-    """Start the rig's agent, and the simulated engine unless one is there already.
-
-    Args:
-        wait_s: wait so long for it to serve.
+def begin(client: AgentClient) -> None:
+    """Launch the simulated engine unless one is there already.
 
     Raises:
-        ConsoleError: it cannot be started.
+        ConsoleError: it cannot be launched.
+    """
+    from console.screens.possible import ALIVE
+
+    if client.snapshot().engine.state not in ALIVE:
+        client.operate("launch", {"profile": PROFILE})
+
+
+def wait(client: AgentClient, seconds: float) -> None:
+    """Wait until the engine serves.
+
+    Raises:
+        ConsoleError: it died, or takes longer.
     """
     import time
 
-    from console.agent.spawn import ensure_agent
     from console.errors import ConsoleError
     from console.rig import EngineState
-    from console.screens.possible import ALIVE
 
-    client = ensure_agent(RIG, simulated=True)
-    engine = client.snapshot().engine
-    if engine.state not in ALIVE:
-        client.operate("launch", {"profile": PROFILE})
-    deadline = time.monotonic() + wait_s
-    while wait_s:
-        engine = client.snapshot().engine
-        if engine.state is EngineState.READY:
-            return
+    deadline = time.monotonic() + seconds
+    while (engine := client.snapshot().engine).state is not EngineState.READY:
         if engine.state is EngineState.DEAD or time.monotonic() > deadline:
             cause = engine.failure.message if engine.failure is not None else engine.note
             raise ConsoleError(

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-BACK: BindingType = Binding("escape", "back", "back", id="back", tooltip="Back to the screen before this one")
-QUIT_SCREEN: BindingType = Binding("q", "back", "back", id="back-q", show=False, tooltip="The same as escape")
-
 
 class _Shared:
     """Mixed into screens and dialogs."""
@@ -44,7 +41,13 @@ class _Shared:
 class ConsoleScreen(_Shared, Screen[Result], Generic[Result]):
     """A screen that fills the terminal."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [BACK, QUIT_SCREEN]
+
+class SubScreen(ConsoleScreen[None]):
+    """A screen above the deck; escape peels it off."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "back", "back", id="back", key_display="esc", tooltip="Back to the screen before this one")
+    ]
 
     def action_back(self) -> None:
         """To the screen before."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from textual import events
-from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from console.rig import Snapshot
@@ -35,9 +33,7 @@ class Choice:
 
 
 class Choices(ScrollingPanel):
-    """Rows with a cursor. Enter or a second click posts :class:`Chosen`."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "choose", "choose", show=False)]
+    """Rows with a cursor. A second click, or the screen's enter by :meth:`action_choose`, posts :class:`Chosen`."""
 
     class Chosen(Message):
         """A row was chosen."""
@@ -138,10 +134,10 @@ class Choices(ScrollingPanel):
     @staticmethod
     def _line(texts: Sequence[str], widths: Sequence[int], role: str, *, marked: bool) -> Row:
         spans = [("> " if marked else "  ", "accent")]
+        look = "value" if marked and role == "text" else role
         for index, width in enumerate(widths):
             text = clean(texts[index]) if index < len(texts) else ""
-            spans += fit(((text, "value" if marked and role == "text" else role),), width)
-            spans.append(("  ", "text"))
+            spans += [*((("  ", "text"),) if index else ()), *fit(((text, look),), width)]
         return tuple(spans)
 
     def action_move(self, by: int) -> None:

@@ -14,14 +14,11 @@ from console.screens.notice import Notice
 from panels.deck import Deck
 
 
-class DeckScreen(ConsoleScreen[None], inherit_bindings=False):
+class DeckScreen(ConsoleScreen[None]):
     """GPUs, cycle, acceptance, targets, events; or the engine's start and end while it does not serve."""
 
     HEADING: ClassVar[str] = "Deck"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab", "app.focus_next", "next panel", show=False),
-        Binding("shift+tab", "app.focus_previous", "previous panel", show=False),
-        Binding("ctrl+c,super+c", "screen.copy_text", "copy", show=False),
         Binding("p", "profiles", "profiles", id="profiles", tooltip="Profiles: look, launch"),
         Binding("C", "cancel", "cancel", id="cancel", tooltip="Cancel the running operation, while that is possible"),
         Binding(

@@ -10,7 +10,7 @@ from textual.message import Message
 
 from console.errors import ConsoleError
 from console.rig import Snapshot
-from console.screens.base import ConsoleScreen
+from console.screens.base import SubScreen
 from console.screens.choices import Choice, Choices
 from console.screens.keybar import KeyBar
 from console.screens.sentence import Sentence
@@ -28,7 +28,7 @@ class Offered(Message):
         super().__init__()
 
 
-class DraftersScreen(ConsoleScreen[None]):
+class DraftersScreen(SubScreen):
     """Enter on a drafter shows what swapping to it would do."""
 
     HEADING: ClassVar[str] = "Drafters"

@@ -11,7 +11,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from console.rig import Snapshot
-from console.screens.base import ConsoleScreen
+from console.screens.base import SubScreen
 from console.screens.keybar import KeyBar
 from panels import glyphs
 from panels.base import Frame
@@ -49,7 +49,7 @@ class Group:
 
 def key_name(keys: str) -> str:
     """A binding's keys as they stand on the keyboard."""
-    return " ".join(NAMES.get(key, key) for key in keys.split(","))
+    return ", ".join(NAMES.get(key, key) for key in keys.split(","))
 
 
 def groups(app: App[None], screen: Screen[object]) -> list[Group]:
@@ -65,18 +65,20 @@ def groups(app: App[None], screen: Screen[object]) -> list[Group]:
         return tuple(out)
 
     found = []
-    own = [b for b in _own(type(screen)) if not (isinstance(b, Binding) and b.id == "back-q")]
-    heading = getattr(screen, "HEADING", "") or "This screen"
-    found.append(Group(heading, lines(own, screen)))
+    own = _own(type(screen))
+    taken = {key for binding in own if isinstance(binding, Binding) for key in binding.key.split(",")}
+    found.append(Group(getattr(screen, "HEADING", "") or "This screen", lines(own, screen)))
     listing = next((w for w in screen.walk_children(Widget) if w.can_focus and _own(type(w))), None)
     if listing is not None:
         found.append(Group("In a list", lines(_own(type(listing)), listing)))
     everywhere = [
+        *(binding for binding in _own(type(app)) if not (isinstance(binding, Binding) and binding.key in taken)),
+        Binding("tab", "focus_next", "", tooltip="Next panel; shift+tab: the one before"),
         Binding("ctrl+p", "command_palette", "", tooltip="Palette: every action by name, profiles, themes, ASCII"),
         Binding("ctrl+c", "copy_text", "", tooltip="Copy what the mouse has selected; it never ends anything"),
         Binding("ctrl+q", "quit", "", tooltip="Leave from any screen"),
     ]
-    found.append(Group("Everywhere", lines([*_own(type(app)), *everywhere], app)))
+    found.append(Group("Everywhere", lines(everywhere, app)))
     return found
 
 
@@ -116,7 +118,7 @@ class _Text(ScrollingPanel):
         return self.window(out, rows)
 
 
-class HelpScreen(ConsoleScreen[None]):
+class HelpScreen(SubScreen):
     """What each key does, and whether it does it now."""
 
     HEADING: ClassVar[str] = "Help"

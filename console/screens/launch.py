@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from console.rig import EngineState, Snapshot
-from console.screens.base import ConsoleScreen
+from console.screens.base import SubScreen
 from console.screens.keybar import KeyBar
 from panels.header import Header
 from panels.launch import LaunchPanel
@@ -16,7 +16,7 @@ from panels.logtail import LogTail
 from panels.operation import OperationPanel
 
 
-class LaunchScreen(ConsoleScreen[None]):
+class LaunchScreen(SubScreen):
     """Follows a start to its end; when the engine serves, the deck comes back by itself."""
 
     HEADING: ClassVar[str] = "Start of the engine"

@@ -13,11 +13,12 @@ from textual.worker import Worker, get_current_worker
 
 from console.errors import ConsoleError
 from console.rig import Snapshot
-from console.screens.base import ConsoleScreen
+from console.screens.base import SubScreen
 from console.screens.keybar import KeyBar
 from console.screens.log_view import LogView
 from console.screens.logbook import Logbook, LogPage, wanted_lines
 from console.screens.sentence import Sentence
+from panels.text import name_of
 
 PAGE_LINES = 2000
 """Lines of one request; the agent gives no more."""
@@ -41,7 +42,7 @@ class Turned(Message):
         super().__init__()
 
 
-class LogScreen(ConsoleScreen[None]):
+class LogScreen(SubScreen):
     """Memory is bounded by :data:`~console.screens.logbook.KEPT_LINES`, work by one request a tick, whatever the file does."""
 
     HEADING: ClassVar[str] = "Log"
@@ -213,7 +214,7 @@ class LogScreen(ConsoleScreen[None]):
 
     def _say(self) -> None:
         book = self._book
-        parts = ["FOLLOWING" if self.view.following else "HELD (f follows)", book.path or "no log yet"]
+        parts = ["FOLLOWING" if self.view.following else "HELD"]
         if book.path:
             parts.append(f"{_size(book.end)} of {_size(book.size_bytes)}")
         if book.needle:
@@ -224,6 +225,7 @@ class LogScreen(ConsoleScreen[None]):
             parts.append(f"written too fast to follow, {_size(book.skipped_bytes)} passed over")
         if self._note:
             parts.append(self._note)
+        parts.append(name_of(book.path) if book.path else "no log yet")
         self.query_one("#status", Sentence).say("  ".join(parts), "warn" if self._note else "label")
 
     # ---------------------------------------------------------------------------------------------------- keys

@@ -121,6 +121,8 @@ class Operator:
         if operation.id != self._followed or operation.id == self._announced:
             return
         self._announced = operation.id
+        if self._app.on_deck:
+            return  # it stands in the header there
         good = operation.state is OperationState.DONE
         words = f"{operation.title or operation.kind}: {operation.state.value}"
         self._app.tell(

@@ -12,7 +12,7 @@ from textual.widgets import Input
 
 from console.errors import ConsoleError
 from console.rig import Snapshot
-from console.screens.base import ConsoleScreen
+from console.screens.base import SubScreen
 from console.screens.choices import Choice, Choices
 from console.screens.keybar import KeyBar
 from console.screens.sentence import Sentence
@@ -29,7 +29,7 @@ class Listed(Message):
         super().__init__()
 
 
-class ProfilesScreen(ConsoleScreen[None]):
+class ProfilesScreen(SubScreen):
     """All profiles; a broken one stands there with its problem and harms nobody."""
 
     HEADING: ClassVar[str] = "Profiles"

@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 
 from console.rig import Snapshot
-from console.screens.base import ConsoleScreen
+from console.screens.base import SubScreen
 from console.screens.keybar import KeyBar
 from panels.acceptance import AcceptancePanel
 from panels.cycle import CyclePanel
@@ -17,7 +17,7 @@ from panels.header import Header
 from panels.targets import TargetsPanel
 
 
-class TargetsScreen(ConsoleScreen[None]):
+class TargetsScreen(SubScreen):
     """What speculation wins, what each goal asks, and what both come from."""
 
     HEADING: ClassVar[str] = "Targets"

@@ -160,6 +160,7 @@ async def test_the_end_of_an_operation_is_told_once() -> None:
         assert len(app._notifications) == 0
         agent.push(serving(operation=operation()))
         await shows(app, "C cancel")
+        await pilot.press("t")
         agent.push(serving(operation=ended))
         await shows(app, "restart it: rolled back - accept_len fell")
         agent.push(serving(operation=ended))
