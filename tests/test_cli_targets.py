@@ -7,6 +7,7 @@ import subprocess
 import sys
 import types
 
+import msgspec
 import pytest
 
 from console import rig
@@ -190,8 +191,19 @@ def test_few_rounds_are_no_verdict(run, running):
 
     few = rig.Acceptance(positions=positions([8, 5], [5, 3]))
     running(snapshot(acceptance=few))
-    code, out, _ = run("--json")
+    code, out, _ = run("--baseline", "81", "--json")
     assert (code, json.loads(out)["verdict"]) == (0, "cannot tell yet")
+
+
+def test_the_verdict_of_the_rig_stands_while_every_number_is_its_own(run, running):
+    unfair = msgspec.structs.replace(
+        snapshot().targets, verdict=rig.Verdict.UNCLEAR, why="the baseline is for one stream, eight are running"
+    )
+    running(snapshot(targets=unfair))
+    code, out, _ = run("--goal", "120", "--json")
+    found = json.loads(out)
+    assert (code, found["verdict"], found["why"]) == (0, "cannot tell yet", unfair.why)
+    assert [goal["tok_s"] for goal in found["goals"]] == [82, 120]
 
 
 def test_nothing_runs(run, running):

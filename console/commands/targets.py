@@ -33,6 +33,8 @@ class Question:
     """The rig differs from the one the baseline was measured on."""
     note: str = ""
     """What is to be known of the baseline, e.g. how the rig has changed since."""
+    verdict: tuple[rig.Verdict, str] | None = None
+    """The agent's own, with its reason, while every number is its own."""
     simulated: bool | None = None
     """``None`` when nothing was read from a rig."""
 
@@ -139,6 +141,7 @@ def fill(question: Question, snapshot: rig.Snapshot) -> Question:
     from console.economics.targets import BREAK_EVEN
 
     measured = snapshot.targets
+    given = (question.baseline_tok_s, question.cycle_ms, question.depth, question.accept_len)
     same_depth = question.depth is None or question.depth == measured.depth
     accept_len, bounds = question.accept_len, None
     if accept_len is None and same_depth:
@@ -155,6 +158,7 @@ def fill(question: Question, snapshot: rig.Snapshot) -> Question:
         bounds=bounds,
         stale=measured.baseline.stale and question.baseline_tok_s is None,
         note=measured.baseline.note if question.baseline_tok_s is None else "",
+        verdict=(measured.verdict, measured.why) if given == (None, None, None, None) else None,
         simulated=snapshot.simulated,
     )
     for flag, value, what in (
@@ -172,10 +176,12 @@ def fill(question: Question, snapshot: rig.Snapshot) -> Question:
 
 
 def _answer(question: Question) -> rig.Targets:
+    import msgspec
+
     from console import rig
     from console.economics import targets
 
-    return targets(
+    found = targets(
         rig.Baseline(tok_s=question.baseline_tok_s, stale=question.stale, note=question.note),
         question.cycle_ms,
         question.depth,
@@ -184,6 +190,9 @@ def _answer(question: Question) -> rig.Targets:
         verify_ms=question.verify_ms,
         accept_len_bounds=question.bounds,
     )
+    if question.verdict is None:
+        return found
+    return msgspec.structs.replace(found, verdict=question.verdict[0], why=question.verdict[1])
 
 
 def as_document(answer: rig.Targets, simulated: bool | None) -> dict[str, Any]:
