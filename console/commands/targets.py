@@ -238,12 +238,12 @@ def _print(answer: rig.Targets, question: Question) -> None:
     """Verdict, a table of goals, and what would have to be true."""
     if question.simulated:
         click.echo("SIMULATED")
-    known = answer.verdict != "cannot tell yet" or answer.accept_len is not None
-    click.echo(
-        f"speculation {answer.verdict}: {answer.why}" if known else f"{answer.why}: no verdict, the bars are below"
-    )
+    unclear = answer.verdict == "cannot tell yet"
+    click.echo(_safe(f"{answer.verdict}: {answer.why}" if unclear else f"speculation {answer.verdict}: {answer.why}"))
     click.echo(f"  baseline     {answer.baseline.tok_s:g} tok/s a stream without speculation")
-    click.echo(f"  cycle        {answer.cycle_ms:g} ms" + ("" if answer.depth is None else f" at depth {answer.depth}"))
+    click.echo(
+        f"  cycle        {answer.cycle_ms:.4g} ms" + ("" if answer.depth is None else f" at depth {answer.depth}")
+    )
     if answer.ceiling_tok_s is not None:
         click.echo(f"  ceiling      {answer.ceiling_tok_s:.1f} tok/s, a perfect drafter at this depth")
     if answer.speed_tok_s is not None and answer.speedup is not None:
@@ -269,6 +269,11 @@ def _print(answer: rig.Targets, question: Question) -> None:
     for line in what_would_do(answer):
         click.echo(f"  {line}")
     click.echo(f"  note: {FLAT}")
+
+
+def _safe(text: str) -> str:
+    """The reason may quote a profile's note: control characters are shown, not sent, and any locale can print it."""
+    return "".join(char if " " <= char <= "~" else ascii(char)[1:-1] for char in text)
 
 
 def _at_depth(goal: rig.Goal, depth: int | None) -> str:
