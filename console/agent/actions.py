@@ -203,17 +203,18 @@ class Attach:
         self._client = client
 
     async def preview(self, args: Mapping[str, Any]) -> rig.Preview:
-        """Whether it answers."""
+        """What would be watched.
+
+        Raises:
+            ConsoleError: it is no address, or nothing answers there.
+        """
         url = normal_url(text_argument(args, "url", "http://HOST:PORT"))
         refused = ""
         if self._supervisor.alive:
             refused = "an engine of this rig runs: stop it first, or attach on a rig of its own (--rig NAME)"
         else:
-            try:
-                async with self._client(Handle(url)) as client:
-                    await client.ping()
-            except ConsoleError as error:
-                refused = error.line
+            async with self._client(Handle(url)) as client:
+                await client.ping()
         before = self._supervisor.attached_url or "nothing"
         changes = (rig.Change("watched server", before, url),)
         return rig.Preview("attach", f"attach to {url}", "live", changes=changes, refused=refused)

@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from console import rig
+from console.agent import left
 from console.errors import ConsoleError, ExitCode
 from console.paths import RigPaths, rig_names
 
@@ -279,13 +280,15 @@ def who() -> str:
 
 
 def running_rigs() -> list[str]:
-    """Rigs whose agent answers."""
+    """Rigs whose agent answers, or whose engine waits for one."""
     found = []
     for name in rig_names():
+        paths = RigPaths(name)
         try:
-            AgentClient(RigPaths(name)).ping()
+            AgentClient(paths).ping()
         except AgentGoneError:
-            continue
+            if left.is_there(paths.state):
+                found.append(name)
         except ConsoleError:
             found.append(name)  # of another version, but it runs
         else:

@@ -221,7 +221,7 @@ class Operator:
         finally:
             self._reserved = ""
         if preview.refused:
-            raise RefusedError(f"{preview.title or kind} is refused", why=preview.refused, code=ExitCode.NO)
+            raise RefusedError(f"{preview.title or kind} is refused", why=preview.refused)
         operation = rig.Operation(
             id=uuid.uuid4().hex[:12],
             kind=kind,

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import IO
 
+from console.agent import left
 from console.agent.client import AgentClient, AgentGoneError
 from console.errors import ConsoleError, ExitCode
 from console.paths import RigPaths
@@ -20,12 +21,12 @@ TAIL_LINES = 5
 READY = b"ready"
 
 
-def ensure_agent(name: str, *, simulated: bool = False) -> AgentClient:
+def ensure_agent(name: str, *, simulated: bool | None = None) -> AgentClient:
     """A client of the rig's agent, which is started when none runs.
 
     Args:
         name: the rig.
-        simulated: start it for the simulated rig; no matter when it runs already.
+        simulated: start it for the simulated rig; ``None``: as the rig's newest engine was. No matter when it runs already.
 
     Raises:
         ConsoleError: it does not come up, and why.
@@ -36,7 +37,7 @@ def ensure_agent(name: str, *, simulated: bool = False) -> AgentClient:
         client.ping()
     except AgentGoneError:
         paths.make()
-        _start(paths, simulated=simulated)
+        _start(paths, simulated=left.is_simulated(paths.state) if simulated is None else simulated)
         client.ping()
     return client
 
