@@ -47,7 +47,7 @@ def main(names: list[str]) -> int:
 
 def _snapshot(rig: Rig) -> bytes:
     time.sleep(5)
-    return rig.console("status", "--json").stdout.encode()
+    return rig.client.snapshot_json()
 
 
 if __name__ == "__main__":

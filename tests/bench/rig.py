@@ -1,17 +1,21 @@
-"""A simulated rig for the benchmarks: its own home, its own agent, stopped at the end."""
+"""A simulated rig for the benchmarks: its own home, its own agent and port, stopped at the end."""
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
+import socket
 import sys
 import time
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-PROFILE = "demo"
+from console.agent.client import AgentClient
+from console.agent.spawn import ensure_agent
+from console.rig import EngineState
+
 NAME = "bench"
+READY_S = 60.0
+BUILT_IN = Path(__file__).parents[2] / "profiles/builtin/simulated.toml"
 
 
 class Rig:
@@ -24,44 +28,41 @@ class Rig:
 
     def __init__(self, home: Path, gpus: int) -> None:
         self.gpus = gpus
-        self.env = {
-            **os.environ,
-            "SGLANG_CONSOLE_HOME": str(home),
-            "SGLANG_SIM_GPUS": str(gpus),
-            "TERM": "xterm-256color",
-            "COLORTERM": "truecolor",
-        }
-
-    def console(self, *words: str, timeout_s: float = 90) -> subprocess.CompletedProcess[str]:
-        """Run one console command on this rig."""
-        argv = [sys.executable, "-m", "console", "--rig", NAME, *words]
-        return subprocess.run(argv, env=self.env, capture_output=True, text=True, timeout=timeout_s, check=False)
+        self._home = home
+        self._own = {"SGLANG_CONSOLE_HOME": str(home), "SGLANG_SIM_GPUS": str(gpus), "TERM": "xterm-256color"}
+        self.env = {**os.environ, **self._own}
+        self.client: AgentClient
 
     @property
     def deck(self) -> list[str]:
         """The command that opens the deck on this rig."""
         return [sys.executable, "-m", "console", "--rig", NAME]
 
-    def status(self) -> dict[str, Any]:
-        """The newest snapshot; empty when the agent does not answer."""
-        done = self.console("status", "--json")
-        try:
-            snapshot: dict[str, Any] = json.loads(done.stdout)
-        except ValueError:
-            return {}
-        return snapshot
+    def _profile(self) -> Path:
+        """The built-in simulated profile on a port of its own."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        lines = BUILT_IN.read_text().splitlines()
+        path = self._home / "simulated.toml"
+        path.write_text("\n".join(f"port = {port}" if line.startswith("port =") else line for line in lines) + "\n")
+        return path
 
     def __enter__(self) -> Self:
-        started = self.console("run", PROFILE)
-        if started.returncode:
-            raise SystemExit(f"bench: the simulated rig did not start: {started.stderr.strip()}")
-        deadline = time.monotonic() + 60
-        while self.status().get("engine", {}).get("state") != "ready":
+        self._home.mkdir(parents=True)
+        os.environ.update(self._own)  # the agent is this process's child and inherits it
+        self.client = ensure_agent(NAME, simulated=True)
+        self.client.operate("launch", {"profile": str(self._profile())})
+        deadline = time.monotonic() + READY_S
+        while (engine := self.client.snapshot().engine).state is not EngineState.READY:
             if time.monotonic() > deadline:
-                raise SystemExit("bench: the simulated engine did not become ready within 60 s")
-            time.sleep(0.5)
+                raise SystemExit(f"bench: the simulated engine is not ready after {READY_S:.0f} s: {engine.note}")
+            time.sleep(0.2)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.console("stop")
-        self.console("agent", "stop")
+        self.client.operate("stop", {})
+        deadline = time.monotonic() + READY_S
+        while self.client.snapshot().engine.state is not EngineState.STOPPED and time.monotonic() < deadline:
+            time.sleep(0.2)
+        self.client.stop_agent()

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from tests.bench.rig import Rig
 
 REPEATS = 5
-FIRST_FRAME = re.compile(r"SIMULATED|sglang-console|GPUs|Cycle")
+FIRST_FRAME = re.compile(r"CONNECTING|READY")
+"""The header's state: it stands in the first frame, before any figure came."""
 LIVE_FIGURE = re.compile(r"\d\.\d\d")
 """accept_len or a stage's milliseconds: the first figure with two decimals on the deck."""
 

@@ -28,10 +28,11 @@ def run(rig: Rig, library: Path | None) -> bytes:
         if monitor and library:
             terminals["nvitop"] = stack.enter_context(Terminal(monitor, nvitop.environment(library, rig.gpus)))
         time.sleep(WARM_UP_S)
-        snapshot = rig.status()
+        snapshot = rig.client.snapshot()
         pids = {name: terminal.pid for name, terminal in terminals.items()}
-        pids["agent"] = snapshot["agent"]["pid"]
-        pids["simulated engine"] = snapshot["engine"]["pid"]
+        pids["agent"] = snapshot.agent.pid
+        if snapshot.engine.pid:
+            pids["simulated engine"] = snapshot.engine.pid
         meters = {name: Meter(pid) for name, pid in pids.items()}
         written = {name: terminal.bytes for name, terminal in terminals.items()}
         time.sleep(SPAN_S)
@@ -39,7 +40,7 @@ def run(rig: Rig, library: Path | None) -> bytes:
         for name, terminal in terminals.items():
             usages[name].bytes_s = (terminal.bytes - written[name]) / SPAN_S
     _show(rig.gpus, usages)
-    return rig.console("status", "--json").stdout.encode()
+    return rig.client.snapshot_json()
 
 
 def _show(gpus: int, usages: dict[str, Usage]) -> None:
