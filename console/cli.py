@@ -26,6 +26,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "swap": ("swap", "Swap the drafter."),
     "targets": ("targets", "Break-even and goals, from numbers or from the running rig."),
     "explain": ("explain", "Post-mortem of a saved server log."),
+    "baseline": ("baseline", "Measure this rig without speculation: what every break-even rests on."),
+    "calibrate": ("calibrate", "Measure cost and acceptance at each depth; the best depth per concurrency."),
     "check": ("check", "Will this drafter fit? The verdict from config and header, before the download."),
     "pull": ("pull", "Download a drafter from the hub: resumable, proven."),
     "profiles": ("profiles", "List, show and manage tuning profiles."),

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from console import rig
-from console.agent import actions, agentlog, changes
+from console.agent import actions, agentlog, changes, measurements
 from console.agent.events import EventLog
 from console.agent.gpus import open_source
 from console.agent.handle import Handle, Measured, engine_client
@@ -84,6 +84,8 @@ class Daemon:
                 "restart": actions.Restart(relauncher),
                 "depth": changes.Depth(relauncher, live),
                 "swap": changes.Swap(relauncher, live),
+                "baseline": measurements.Baseline(relauncher, live, measure, paths),
+                "calibrate": measurements.Calibrate(relauncher, live, measure, paths),
                 "attach": actions.Attach(self.supervisor, client),
                 "detach": actions.Detach(self.supervisor),
             },

@@ -36,6 +36,16 @@ class Measured(Protocol):
         """GPU memory by process."""
 
     @property
+    def fingerprint(self) -> str:
+        """Of the rig as it runs now."""
+
+    def stage_totals(self) -> dict[str, tuple[float, int]]:
+        """Seconds and rounds of each stage of speculation since the engine's start."""
+
+    def profile_changed(self, profile: Profile) -> None:
+        """The running engine's profile holds other targets from now on."""
+
+    @property
     def http_answered_at_s(self) -> float | None:
         """When the engine's HTTP server last answered."""
 

@@ -107,6 +107,7 @@ class Measure:
             pid=os.getpid(), version=__version__, started_at_s=clock(), host=socket.gethostname()
         )
         self._handle: EngineHandle | None = None
+        self._profile: Profile | None = None
         self._feed: EngineFeed | None = None
         self._probe = ProbeFeed(rig_paths.probe)
         self._log = LogFeed()
@@ -147,6 +148,7 @@ class Measure:
             self._ending.add(task)
             task.add_done_callback(self._ending.discard)
         self._handle = handle
+        self._profile = handle.profile if handle is not None else None
         self._feed = None
         self._log = LogFeed()
         self._probe.forget(_since(handle, self._clock()))
@@ -178,7 +180,7 @@ class Measure:
         now = self._clock()
         engine = self._filled(engine)
         gpus, gpu_note, driver = self._gpus(engine)
-        profile = self._handle.profile if self._handle is not None else None
+        profile = self._profile
         composed = compose.compose(
             compose.Inputs(
                 now_s=now,
@@ -246,6 +248,16 @@ class Measure:
     def environments(self) -> dict[int | None, dict[str, str]]:
         """The speed-relevant environment of the launcher (``None``) and, through the probe, of each rank."""
         return {None: self._environment, **self._probe.environments}
+
+    def stage_totals(self) -> dict[str, tuple[float, int]]:
+        """Seconds and rounds of each stage since the first rank's start; empty without a probe."""
+        self._probe.poll(self._clock())
+        return self._probe.stage_totals()
+
+    def profile_changed(self, profile: Profile) -> None:
+        """The running engine's profile holds other targets from now on."""
+        if self._handle is not None:
+            self._profile = profile
 
     def acknowledge(self, alarm_id: str, by: str) -> bool:
         """Note that somebody has seen an alarm; False when it does not hold."""

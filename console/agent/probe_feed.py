@@ -54,6 +54,13 @@ class ProbeFeed:
         """By rank, the speed-relevant environment its process really has."""
         return {rank: kept[-1].environment for rank, kept in sorted(self._ranks.items())}
 
+    def stage_totals(self) -> dict[str, tuple[float, int]]:
+        """Seconds and rounds of each stage since the leading rank's start; empty without a message."""
+        if not self._ranks:
+            return {}
+        newest = self._ranks[min(self._ranks)][-1]
+        return {name: (counter.sum_ms / 1000.0, counter.count) for name, counter in newest.stages.items()}
+
     def poll(self, now_s: float) -> None:
         """Take what has come since the last call. Never raises: a broken file is no message."""
         for message in self._new_messages():
