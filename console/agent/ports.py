@@ -57,6 +57,14 @@ def is_free(host: str, port: int) -> bool:
     return True
 
 
+def any_free(host: str) -> int:
+    """A port that nobody holds at this moment."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
 def holder(port: int) -> Holder:
     """Who listens on a port, as far as this user may know."""
     import psutil

@@ -111,6 +111,8 @@ class Preparer:
         """
         profile = configuration.effective()
         self._check_simulated(profile)
+        if profile.engine.simulated:
+            profile = _with_free_port(profile, replacing_port)
         installation = self._find(profile)
         _, given_secrets = flags.without_secrets(profile.engine.args)
         admin_key = given_secrets.get("admin-api-key") or secrets.token_urlsafe(24).replace("-", "x")
@@ -158,6 +160,15 @@ def address(profile: Profile) -> tuple[str, int]:
     if text and not (text.isascii() and text.isdigit() and 0 < int(text[:6]) < 65536):
         raise ConsoleError(f"--port {text!r} is no port", todo="correct engine.args", code=ExitCode.USAGE)
     return host, int(text) if text else profile.engine.port
+
+
+def _with_free_port(profile: Profile, replacing_port: int | None) -> Profile:
+    """Nobody connects to a simulated engine from outside: two demos on one box take two ports."""
+    host, port = address(profile)
+    if port == replacing_port or ports.is_free(host, port):
+        return profile
+    engine = msgspec.structs.replace(profile.engine, port=ports.any_free(host))
+    return msgspec.structs.replace(profile, engine=engine)
 
 
 def check_port(host: str, port: int) -> None:
