@@ -9,11 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import urlsplit
 
 import msgspec
 
 from console.agent import death, files, ports
 from console.agent.configuration import Configuration
+from console.agent.state import EngineRecord
 from console.agent.state import EngineRecord
 from console.engine import arguments, flags
 from console.engine.arguments import Launch
@@ -160,6 +162,12 @@ def address(profile: Profile) -> tuple[str, int]:
     if text and not (text.isascii() and text.isdigit() and 0 < int(text[:6]) < 65536):
         raise ConsoleError(f"--port {text!r} is no port", todo="correct engine.args", code=ExitCode.USAGE)
     return host, int(text) if text else profile.engine.port
+
+
+def address_of(record: EngineRecord) -> tuple[str, int]:
+    """Host and port that a launched engine was given: a simulated one may have another port than its profile."""
+    host, port = address(record.configuration.effective())
+    return host, urlsplit(record.url).port or port
 
 
 def _with_free_port(profile: Profile, replacing_port: int | None) -> Profile:

@@ -11,7 +11,7 @@ from console.agent.forecast import Forecast
 from console.agent.handle import Measured
 from console.agent.live import LiveControl
 from console.agent.operate import RolledBackError, Run
-from console.agent.prepare import Prepared, Preparer, address
+from console.agent.prepare import Prepared, Preparer, address_of
 from console.agent.stopping import STEPS
 from console.agent.supervise import Supervisor
 from console.errors import ConsoleError
@@ -49,7 +49,7 @@ class Relauncher:
         """
         held = None
         if self.supervisor.alive and (record := self.supervisor.record) is not None:
-            held = address(record.configuration.effective())[1]
+            held = address_of(record)[1]
         return await asyncio.to_thread(self._preparer.prepare, configuration, replacing_port=held)
 
     async def forecast(self, configuration: Configuration) -> Forecast:

@@ -430,7 +430,7 @@ class Supervisor:
                 process,
                 record.identity,
                 frozenset(record.members),
-                address=prepare.address(record.configuration.effective()),
+                address=prepare.address_of(record),
                 gpu_pids=self._measure.gpu_pids,
                 log_tail=self.tail.tail if self.tail is not None else tuple,
                 patience=self._patience,
