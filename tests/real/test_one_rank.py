@@ -131,11 +131,11 @@ def test_the_agent_can_be_killed_and_the_engine_is_found_again(serving):
     assert (snapshot.engine.pid, snapshot.engine.started_at_s) == (before.engine.pid, before.engine.started_at_s)
 
 
-def test_stop_leaves_nothing(serving):
+def test_stop_of_an_adopted_engine_leaves_nothing(serving):
     engine = serving.status().engine
     pids = [process.pid for process in engine.processes]
-    serving.must("stop", "--yes")
+    serving.must("stop")
     snapshot = serving.wait(lambda s: s.engine.state is EngineState.STOPPED, 60, "stopped")
-    assert snapshot.engine.exit_code in {0, -9}
+    assert snapshot.engine.exit_code is None  # the agent that started it is dead: nobody can know
     assert not facts.gone(pids)
     assert facts.port_is_free(serving.port)

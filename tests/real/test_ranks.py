@@ -34,7 +34,8 @@ def test_all_ranks_are_seen_and_stopped(fresh_rig, tp):
         f"TP{rank}" for rank in range(tp)
     }
     pids = [process.pid for process in rig.status().engine.processes]
-    rig.must("stop", "--yes")
-    rig.wait(lambda s: s.engine.state is EngineState.STOPPED, 90, "stopped")
+    rig.must("stop")
+    snapshot = rig.wait(lambda s: s.engine.state is EngineState.STOPPED, 90, "stopped")
+    assert snapshot.engine.exit_code == 0
     assert not facts.gone(pids, 30)
     assert facts.port_is_free(rig.port)
