@@ -16,7 +16,6 @@ import msgspec
 from console.agent import death, files, ports
 from console.agent.configuration import Configuration
 from console.agent.state import EngineRecord
-from console.agent.state import EngineRecord
 from console.engine import arguments, flags
 from console.engine.arguments import Launch
 from console.engine.locate import Installation, locate
