@@ -14,14 +14,14 @@ from panels.digits import big
 from panels.gpus import wrap_reason
 from panels.history import history, span_words
 from panels.rows import EMPTY, Row, join_fitting, spread, width
-from panels.text import clean, figure, nothing, number, origin, percent, share
+from panels.text import clean, count, figure, nothing, number, origin, percent, share
 
 _COLUMNS = (
     Column("position", "position", 8),
     Column("bar", "", 6, keep=3, flex=1, most=40),
     Column("conditional", "accepted", 9, right=True),
     Column("marginal", "reached", 9, keep=1, right=True),
-    Column("tries", "tries", 7, keep=2, right=True),
+    Column("tries", "tries", 5, keep=2, right=True),
 )
 
 
@@ -182,7 +182,7 @@ def _position(position: Position, bar_cells: int, *, stale: bool) -> dict[str, R
         "bar": meter(position.conditional.value, bar_cells, "accent"),
         "conditional": _share(position.conditional, "stale" if stale else "value"),
         "marginal": _share(position.marginal, "stale" if stale else "text"),
-        "tries": ((f"{position.conditional.tries}", "dim"),),
+        "tries": ((count(position.conditional.tries), "dim"),),
     }
 
 
@@ -202,6 +202,7 @@ def _compact(snapshot: Snapshot, cells: int, rows: int) -> list[Row]:
         join_fitting([*facts[:2], _goals(snapshot)], cells),
         _positions_in_a_row(snapshot, cells),
     ]
+    out = [row for row in out if row]
     if rows > len(out):
         out += history(snapshot.history.accept_len, snapshot, cells, rows - len(out), least_span=0.5, role="accent")
     return out[:rows]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from panels import glyphs
-from panels.rows import Row, Span
+from panels.rows import Row, Span, merged
 
 
 def meter(share: float | None, cells: int, role: str = "bar") -> Row:
@@ -78,14 +78,3 @@ def scale(
     for value, glyph, role in marks:
         row[place(value)] = (glyph, role)
     return merged(row)
-
-
-def merged(row: Sequence[Span]) -> Row:
-    """The row with neighbours of one role put together."""
-    spans: list[Span] = []
-    for text, role in row:
-        if spans and spans[-1][1] == role:
-            spans[-1] = (spans[-1][0] + text, role)
-        else:
-            spans.append((text, role))
-    return tuple(spans)

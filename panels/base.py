@@ -13,7 +13,7 @@ from textual.widget import Widget
 from console.rig import Snapshot
 from panels import glyphs
 from panels.palette import Palette
-from panels.rows import EMPTY, Row, Span, crop, fit, width
+from panels.rows import EMPTY, Row, Span, crop, differing, fit, merged, width
 
 
 class Frame(enum.Enum):
@@ -143,7 +143,7 @@ class Panel(Widget):
         """Compare the new rows with those on screen and refresh what differs."""
         if not self.is_mounted or not self.size:
             return
-        old, new = self._rows, self._compose_rows()
+        old, new = self._rows, [merged(row) for row in self._compose_rows()]
         self._rows = new
         if len(old) != len(new):
             self._strips = [None] * len(new)
@@ -153,7 +153,8 @@ class Panel(Widget):
         for y, (before, after) in enumerate(zip(old, new, strict=True)):
             if before != after:
                 self._strips[y] = None
-                changed.append(_difference(before, after, y))
+                left, right = differing(before, after)
+                changed.append(Region(left, y, right - left, 1))
         if changed:
             self.refresh(*changed)
 
@@ -192,17 +193,3 @@ class Panel(Widget):
     def on_blur(self) -> None:
         """Take the focus out of the frame."""
         self._redraw()
-
-
-def _difference(before: Row, after: Row, y: int) -> Region:
-    """The cells of row ``y`` between the first and the last span that differ."""
-    start = 0
-    while start < min(len(before), len(after)) and before[start] == after[start]:
-        start += 1
-    end = 0
-    limit = min(len(before), len(after)) - start
-    while end < limit and before[-1 - end] == after[-1 - end]:
-        end += 1
-    x = width(after[:start])
-    right = max(width(before[: len(before) - end]), width(after[: len(after) - end]))
-    return Region(x, y, max(1, right - x), 1)

@@ -139,14 +139,9 @@ def _rank(cycle: Cycle, cells: int) -> list[Row]:
     if cycle.slowest_rank is None:
         return []
     times = [rank.verify_ms for rank in cycle.ranks if rank.verify_ms is not None]
-    row: Row = (("ranks    ", "label"),)
+    row: Row = (("ranks     ", "label"), (f"slowest {cycle.slowest_rank}", "text"))
     if len(times) > 1:
-        row += (
-            (f"verify {ms(min(times))} to {ms(max(times))}", "text"),
-            (f", slowest rank {cycle.slowest_rank}", "text"),
-        )
-    else:
-        row += ((f"slowest is rank {cycle.slowest_rank}", "text"),)
+        row += ((f", verify {ms(min(times))} to {ms(max(times))}", "text"),)
     if cycle.slowest_why:
         row += ((f": {clean(cycle.slowest_why)}", "label"),)
     return [fit(row, cells)]
@@ -155,6 +150,10 @@ def _rank(cycle: Cycle, cells: int) -> list[Row]:
 def _compact(snapshot: Snapshot, cells: int, rows: int) -> list[Row]:
     """Four to seven rows: total with a small graph, bar, two stages a row."""
     cycle = snapshot.cycle
+    if all(_stage(cycle, name).mean_ms is None for name in _STAGES):
+        why = wrap_reason(f"stages: {cycle.verify.why or 'not measured'}", cells, 2)
+        graph = history(snapshot.history.cycle_ms, snapshot, cells, rows - 1 - len(why), least_span=1.0)
+        return [_total(snapshot, cells), *why, *graph][:rows]
     half = (cells - 1) // 2
     pairs = [_short(cycle, name, half) for name in _STAGES]
     total = _total(snapshot, cells)

@@ -30,6 +30,8 @@ THREE_COLUMNS = 160
 _SERVING = (EngineState.READY, EngineState.PAUSED, EngineState.BUSY)
 _TARGETS_CELLS = 76
 """Width at which the table of goals has all its columns."""
+_GOALS_FIRST = 7
+"""Rows of targets that go before the last GPUs on a small screen: four goals."""
 _OUTCOME_S = 30.0
 """How long the outcome of an operation keeps its panel on the deck."""
 
@@ -66,45 +68,68 @@ def arrange(width: int, height: int, now: Situation) -> dict[str, Region]:
     The middle row holds cycle and acceptance while the engine serves, else the launch panel. Below :data:`BOX_ROWS` rows there
     are no boxes, and everything essential is in sight at 80x24.
     """
-    box = height >= BOX_ROWS
-    edge = 2 if box else 0
     top = min(2, height)
-    places = {"header": Region(0, 0, width, top)}
     rest = height - top
-    wide = width >= THREE_COLUMNS
-    middle_least, targets_rows = (10, 9) if box else (5, now.goals + 3)
-    if not now.serving:
-        targets_rows = 6 if box else 3
-    below = targets_rows if box or not wide else 0
-    events_least = 0 if box and not wide else 1 if not box else 8
-    gpu_rows = (now.gpus + 1 if now.gpus else 2) + edge
-    if wide and box:
-        below = 0
-    gpu_rows = max(min(gpu_rows, rest - middle_least - below - events_least), min(3, rest))
-    places["gpus"] = Region(0, top, width, gpu_rows)
-    y, rest = top + gpu_rows, rest - gpu_rows
+    box = height >= BOX_ROWS
+    wide = width >= THREE_COLUMNS and now.serving
+    wanted = (now.gpus + 1 if now.gpus else 2) + (2 if box else 0)
+    gpus = max(min(wanted, rest - _least_below(now, box=box, wide=wide)), min(3, rest))
+    places = {"header": Region(0, 0, width, top), "gpus": Region(0, top, width, gpus)}
+    area = Region(0, top + gpus, width, rest - gpus)
     if wide:
-        lower = max(events_least, min(rest // 3, 14) if box else rest - max(middle_least, now.goals + 4))
-        places |= _three(Region(0, y, width, rest - lower), now)
-        places |= _lower(Region(0, y + rest - lower, width, lower), now, log=True)
-        return places
-    if box:
-        lower = max(targets_rows, rest // 2 if now.serving else rest // 3)
-        places |= _middle(Region(0, y, width, rest - lower), now)
-        left = width * 5 // 8
-        places["targets"] = Region(0, y + rest - lower, left, lower)
-        places |= _lower(Region(left, y + rest - lower, width - left, lower), now, log=False)
-        return places
-    return places | _narrow(Region(0, y, width, rest), now, targets_rows)
+        return places | _wide(area, now, box=box)
+    return places | (_boxed(area, now) if box else _narrow(area, now))
 
 
-def _narrow(area: Region, now: Situation, targets_rows: int) -> dict[str, Region]:
+def _least_below(now: Situation, *, box: bool, wide: bool) -> int:
+    """Rows that the panels under the GPUs need before the GPUs get more."""
+    if wide:
+        return 18 if box else now.goals + 5
+    targets = _targets_rows(now, box=box)
+    return 10 + targets if box else 5 + min(targets, _GOALS_FIRST)
+
+
+def _targets_rows(now: Situation, *, box: bool) -> int:
+    """Rows of the targets panel: verdict, heading and goals in their frame."""
+    if not now.serving:
+        return 6 if box else 3
+    return 9 if box else now.goals + 3
+
+
+def _wide(area: Region, now: Situation, *, box: bool) -> dict[str, Region]:
+    """Cycle, acceptance and targets side by side; events and log under them."""
+    x, y, width, rest = area
+    lower = max(8, min(rest // 3, 14)) if box else max(1, rest - max(5, now.goals + 4))
+    height = max(0, rest - lower)
+    right = max(_TARGETS_CELLS, width // 3)
+    places = {"targets": Region(x + width - right, y, right, height)}
+    places |= _middle(Region(x, y, width - right, height), now)
+    return places | _lower(Region(x, y + height, width, rest - height), now, log=True)
+
+
+def _boxed(area: Region, now: Situation) -> dict[str, Region]:
+    """Cycle beside acceptance, targets beside events."""
+    x, y, width, rest = area
+    lower = max(_targets_rows(now, box=True), rest // 2 if now.serving else rest // 3)
+    if width < TWO_COLUMNS:
+        targets = min(now.goals + 6, max(0, lower - 3)) if now.serving else 4
+        places = _middle(Region(x, y, width, rest - lower), now)
+        places["targets"] = Region(x, y + rest - lower, width, targets)
+        return places | _lower(Region(x, y + rest - lower + targets, width, lower - targets), now, log=False)
+    places = _middle(Region(x, y, width, rest - lower), now)
+    left = width * 5 // 8
+    places["targets"] = Region(x, y + rest - lower, left, lower)
+    return places | _lower(Region(x + left, y + rest - lower, width - left, lower), now, log=False)
+
+
+def _narrow(area: Region, now: Situation) -> dict[str, Region]:
     """Without boxes: middle, targets and events below each other; spare rows go to the middle first, then to events."""
     x, y, width, rest = area
-    events = 1
-    targets = max(0, min(targets_rows, rest - 5 - events))
-    middle = max(0, min(9 if now.serving else rest, rest - targets - events))
-    events = max(0, rest - targets - middle)
+    targets = max(0, min(_targets_rows(now, box=False), rest - 5))
+    middle = max(0, min(9 if now.serving else rest - 1, rest - targets))
+    if rest - targets - middle < 1 and middle > 5:
+        middle -= 1
+    events = rest - targets - middle
     places = _middle(Region(x, y, width, middle), now, gap=1)
     places["targets"] = Region(x, y + middle, width, targets)
     return places | _lower(Region(x, y + middle + targets, width, events), now, log=False)
@@ -116,13 +141,6 @@ def _middle(area: Region, now: Situation, gap: int = 0) -> dict[str, Region]:
     x, y, width, height = area
     half = width // 2
     return {"cycle": Region(x, y, half - gap, height), "acceptance": Region(x + half, y, width - half, height)}
-
-
-def _three(area: Region, now: Situation) -> dict[str, Region]:
-    x, y, width, height = area
-    right = max(_TARGETS_CELLS, width // 3)
-    targets = Region(x + width - right, y, right, height)
-    return {"targets": targets} | _middle(Region(x, y, width - right, height), now)
 
 
 def _lower(area: Region, now: Situation, *, log: bool) -> dict[str, Region]:

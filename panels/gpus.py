@@ -22,17 +22,17 @@ _FULL = 0.97
 _STATE_CELLS = (6, 24)
 """Bounds of the state column before it takes spare width."""
 
-_COLUMNS = (
+_COLUMNS = (  # what changes most often stands at the left: Textual writes a row up to its last changed cell
     Column("index", "GPU", 3, right=True),
     Column("rank", "rank", 4, keep=5, right=True),
     Column("util_bar", "", 4, keep=7, flex=3, most=34),
     Column("util", "util", 4, right=True),
-    Column("mem_bar", "", 4, keep=8, flex=3, most=34),
-    Column("mem", "mem GiB", 8, keep=1, right=True),
     Column("power", "W/limit", 9, keep=2, right=True),
     Column("temp", "temp", 4, keep=1, right=True),
     Column("clock", "MHz", 4, keep=4, right=True),
     Column("pcie", "PCIe tx/rx", 10, keep=6, right=True),
+    Column("mem_bar", "", 4, keep=8, flex=3, most=34),
+    Column("mem", "mem GiB", 8, keep=1, right=True),
     Column("state", " state", _STATE_CELLS[0], flex=4, most=60),
 )
 
@@ -139,7 +139,7 @@ def _pair(value: str, limit: str, known: float | None, role: str) -> Row:
     if known is None:
         return ((glyphs.active().dash, "dim"),)
     tail = "" if limit == glyphs.active().dash else f"/{limit}"
-    return ((value, role), (tail, "dim"))
+    return ((value, role), (tail, role))
 
 
 def _heat(temp_c: float | None, role: str) -> str:
@@ -151,7 +151,7 @@ def _heat(temp_c: float | None, role: str) -> str:
 def _pcie(gpu: Gpu, role: str) -> Row:
     if gpu.pcie_tx_bytes_s is None and gpu.pcie_rx_bytes_s is None:
         return ((glyphs.active().dash, "dim"),)
-    return ((f"{rate(gpu.pcie_tx_bytes_s):>4}", role), ("/", "dim"), (f"{rate(gpu.pcie_rx_bytes_s):>4}", role))
+    return ((f"{rate(gpu.pcie_tx_bytes_s):>4}", role), ("/", role), (f"{rate(gpu.pcie_rx_bytes_s):>4}", role))
 
 
 def _fitting(parts: list[Row], cells: int) -> Row:

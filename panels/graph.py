@@ -53,7 +53,6 @@ def plot(
     high: float,
     *,
     threshold: float | None = None,
-    phase: int = 0,
 ) -> list[str]:
     """The newest points as ``rows`` strings of exactly ``cells``, the newest at the right.
 
@@ -64,15 +63,13 @@ def plot(
         low: value at the bottom.
         high: value at the top; without a range there is nothing to see.
         threshold: a value to mark with a dotted line.
-        phase: 0 or 1, the parity of the newest point in time. With it the graph scrolls by whole cells: between two
-            scrolls only the last cell changes.
     """
     if cells <= 0 or rows <= 0:
         return []
     if not (math.isfinite(high - low) and high > low):
         return [" " * cells] * rows
     draw = _plot_ascii if glyphs.active().ascii else _plot_braille
-    return draw(values, cells, rows, low, high, threshold, phase)
+    return draw(values, cells, rows, low, high, threshold)
 
 
 def _level(value: float | None, low: float, high: float, levels: int) -> int | None:
@@ -82,12 +79,10 @@ def _level(value: float | None, low: float, high: float, levels: int) -> int | N
     return round(share * (levels - 1))
 
 
-def _plot_braille(
-    values: Series, cells: int, rows: int, low: float, high: float, threshold: float | None, phase: int
-) -> list[str]:
+def _plot_braille(values: Series, cells: int, rows: int, low: float, high: float, threshold: float | None) -> list[str]:
     levels = rows * 4
-    shown = list(values[-(cells * 2 - phase % 2) :])
-    first = cells * 2 - phase % 2 - len(shown)
+    shown = list(values[-cells * 2 :])
+    first = cells * 2 - len(shown)
     grid = [[0] * cells for _ in range(rows)]
     previous: int | None = None
     for offset, value in enumerate(shown):
@@ -107,9 +102,7 @@ def _plot_braille(
     return ["".join(chr(0x2800 + bits) if bits else " " for bits in line) for line in grid]
 
 
-def _plot_ascii(
-    values: Series, cells: int, rows: int, low: float, high: float, threshold: float | None, _phase: int
-) -> list[str]:
+def _plot_ascii(values: Series, cells: int, rows: int, low: float, high: float, threshold: float | None) -> list[str]:
     steps = len(_ASCII_LEVELS)
     grid = [[" "] * cells for _ in range(rows)]
     if threshold is not None and low <= threshold <= high:

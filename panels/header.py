@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from rich.cells import cell_len
+
 from console.rig import Engine, EngineState, Operation, OperationState, Phase, Snapshot, StepState, age_s
 from panels import glyphs
 from panels.base import Frame, Panel
-from panels.rows import EMPTY, Row, crop_middle, fit, join_fitting, spread, width
+from panels.rows import EMPTY, Row, crop_middle, fit, join, join_fitting, spread, width
 from panels.states import alarm_row, engine_state, operation_state, running_phase
 from panels.text import age, clean, duration, figure, name_of, number, percent, tok_s
 
@@ -34,10 +36,12 @@ def _identity(snapshot: Snapshot, cells: int) -> Row:
     engine = snapshot.engine
     right: Row = ((" SIMULATED ", "badge"),) if snapshot.simulated else EMPTY
     state = engine_state(engine)
-    facts = [part for part in (_depth(snapshot), *_load(snapshot), _uptime(snapshot)) if part]
     room = cells - width(state) - (width(right) + 1 if right else 0) - 2
-    least = min(room, 16) if engine.model else 0
-    fixed = join_fitting(facts, max(0, room - least - 2), _GAP)
+    names_whole = width(_names(engine, 200))
+    fixed = join(_facts(snapshot, "running"), _GAP)
+    if names_whole + 2 + width(fixed) > room:
+        least = min(room, names_whole, 20)
+        fixed = join_fitting(_facts(snapshot, "run"), max(0, room - least - 2), _GAP)
     names = _names(engine, room - width(fixed) - (2 if fixed else 0))
     left = state
     for part in (names, fixed):
@@ -49,6 +53,11 @@ def _identity(snapshot: Snapshot, cells: int) -> Row:
     return spread(left, right, cells)
 
 
+def _facts(snapshot: Snapshot, word: str) -> list[Row]:
+    """Depth, load and uptime, the most important first."""
+    return [part for part in (_depth(snapshot), *_load(snapshot, word), _uptime(snapshot)) if part]
+
+
 def _names(engine: Engine, cells: int) -> Row:
     if not engine.model or cells < 4:
         return EMPTY
@@ -56,12 +65,11 @@ def _names(engine: Engine, cells: int) -> Row:
     if not engine.drafter:
         word = "no speculation" if not engine.algorithm else engine.algorithm.lower()
         tail: Row = ((f"  {clean(word)}", "dim"),)
-        return ((crop_middle(model, cells), "value"),) + (tail if len(model) + width(tail) <= cells else EMPTY)
+        return ((crop_middle(model, cells), "value"),) + (tail if cell_len(model) + width(tail) <= cells else EMPTY)
     drafter = name_of(engine.drafter)
-    over = len(model) + 3 + len(drafter) - cells
-    if over > 0:
-        model = crop_middle(model, max(cells // 2 - 2, len(model) - over))
-        drafter = crop_middle(drafter, cells - 3 - width(((model, ""),)))
+    if cell_len(model) + 3 + cell_len(drafter) > cells:
+        model = crop_middle(model, max((cells - 3) // 2, cells - 3 - cell_len(drafter)))
+        drafter = crop_middle(drafter, cells - 3 - cell_len(model))
     return ((model, "value"), (" + ", "dim"), (drafter, "accent"))
 
 
@@ -74,11 +82,11 @@ def _depth(snapshot: Snapshot) -> Row:
     return (("depth ", "label"), (number(now), "value"), (how, "label"))
 
 
-def _load(snapshot: Snapshot) -> list[Row]:
+def _load(snapshot: Snapshot, word: str) -> list[Row]:
     if snapshot.engine.state not in (EngineState.READY, EngineState.BUSY, EngineState.PAUSED):
         return []
     load = snapshot.load
-    running = (*figure(load.running, number(load.running.value), snapshot), (" running", "label"))
+    running = (*figure(load.running, number(load.running.value), snapshot), (f" {word}", "label"))
     parts: list[Row] = [running]
     if load.queued.value:
         parts.append(((number(load.queued.value), "warn"), (" queued", "label")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from rich.cells import cell_len
 from textual.geometry import Size
 
 from console.rig import Preview, Snapshot
@@ -74,19 +75,17 @@ def _path(preview: Preview, cells: int) -> list[Row]:
 
 
 def _changes(preview: Preview, cells: int) -> list[Row]:
-    """One row a change: what, before, after; over three rows where one is too narrow."""
-    arrow = glyphs.active().arrow
-    name = min(24, max(len(clean(change.what)) for change in preview.changes))
+    """One row a change: what, before, after; over two rows where one is too narrow."""
+    arrow = f" {glyphs.active().arrow} "
+    name = max(3, min(24, cells // 3, max(cell_len(clean(change.what)) for change in preview.changes)))
+    room = cells - name - 2
     rows: list[Row] = []
     for change in preview.changes:
-        what, before, after = (
-            clean(text) for text in (change.what, change.before or "not set", change.after or "not set")
-        )
-        label = (f"{crop_middle(what, name):<{name}}  ", "label")
-        if name + 4 + len(before) + len(after) + len(arrow) <= cells:
-            rows.append((label, (before, "dim"), (f" {arrow} ", "dim"), (after, "value")))
+        label = (*fit(((crop_middle(clean(change.what), name), "label"),), name, "label"), ("  ", "label"))
+        before, after = (clean(text) or "not set" for text in (change.before, change.after))
+        if cell_len(before) + len(arrow) + cell_len(after) <= room:
+            rows.append((*label, (before, "dim"), (arrow, "dim"), (after, "value")))
             continue
-        room = max(4, cells - name - 2)
-        rows.append((label, (crop_middle(before, room), "dim")))
-        rows.append(((" " * (name - len(arrow)) + f"  {arrow} ", "dim"), (crop_middle(after, room - 1), "value")))
+        rows.append((*label, (crop_middle(before, room), "dim")))
+        rows.append(((" " * (name + 2 - len(arrow)), "dim"), (arrow, "dim"), (crop_middle(after, room), "value")))
     return rows

@@ -18,10 +18,13 @@ Row = tuple[Span, ...]
 
 EMPTY: Row = ()
 
+SOLID = frozenset({"badge"})
+"""Roles in which a blank can be seen."""
+
 
 def width(row: Row) -> int:
     """Cells the row takes."""
-    return sum(cell_len(text) for text, _ in row)
+    return sum(len(text) if text.isascii() else cell_len(text) for text, _ in row)
 
 
 def head(text: str, cells: int) -> str:
@@ -145,3 +148,47 @@ def wrap(text: str, cells: int, role: str, lines: int) -> list[Row]:
     if rest:
         rows.append(((crop(rest, cells), role),))
     return rows
+
+
+def merged(row: Iterable[Span]) -> Row:
+    """The row with neighbours of one role put together, and blanks put to the span before them.
+
+    A blank looks the same in every role, and a span less is a style less to send.
+    """
+    spans: list[Span] = []
+    for text, role in row:
+        if not text:
+            continue
+        if spans and (spans[-1][1] == role or (text.isspace() and spans[-1][1] not in SOLID)):
+            spans[-1] = (spans[-1][0] + text, spans[-1][1])
+        else:
+            spans.append((text, role))
+    return tuple(spans)
+
+
+def differing(before: Row, after: Row) -> tuple[int, int]:
+    """The cells, from inclusive to exclusive, between the first and the last that differ."""
+    start = 0
+    while start < min(len(before), len(after)) and before[start] == after[start]:
+        start += 1
+    end = 0
+    limit = min(len(before), len(after)) - start
+    while end < limit and before[-1 - end] == after[-1 - end]:
+        end += 1
+    left = width(before[:start])
+    old, new = before[start : len(before) - end], after[start : len(after) - end]
+    right = left + max(width(old), width(new))
+    if len(old) == len(new) == 1 and old[0][1] == new[0][1]:
+        right -= _common_tail(old[0][0], new[0][0])
+    return left, max(left + 1, right)
+
+
+def _common_tail(before: str, after: str) -> int:
+    """Cells at the end of two texts that are the same; none where characters are not one cell each."""
+    size = len(before)
+    if size != len(after) or cell_len(before) != size or cell_len(after) != size:
+        return 0
+    count = 0
+    while count < size and before[-1 - count] == after[-1 - count]:
+        count += 1
+    return count

@@ -99,6 +99,14 @@ def percent(fraction: float | None, decimals: int = 0) -> str:
     return f"{shown}%"
 
 
+def count(value: int) -> str:
+    """How many, in at most five characters: 742, 1.2k, 38k, 4.1M."""
+    for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if value >= size:
+            return f"{number(value / size, 1 if value < 9.95 * size else 0)}{unit}"
+    return str(value)
+
+
 def gib(value_bytes: float | None) -> str:
     """Binary gigabytes, as nvidia-smi counts memory: 0.4, 121."""
     size = (value_bytes or 0.0) / 2**30

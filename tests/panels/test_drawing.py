@@ -7,10 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from console.rig import History, Snapshot
 from panels import bars, glyphs, graph
 from panels.columns import Column, choose, headings, line
 from panels.digits import big
-from panels.rows import beside, crop, crop_middle, fit, join_fitting, spread, width, wrap
+from panels.history import history
+from panels.rows import beside, crop, crop_middle, differing, fit, join_fitting, merged, spread, width, wrap
 from panels.text import clean
 from tests.panels.builders import HOSTILE
 
@@ -60,6 +62,42 @@ def test_wrapping_breaks_at_spaces():
         "trained for another",
         "target",
     ]
+
+
+@given(ROWS, ROWS, CELLS)
+def test_painting_the_difference_makes_the_new_row(before, after, cells):
+    before, after = merged(fit(before, cells)), merged(fit(after, cells))
+    if before == after:
+        return
+    left, right = differing(before, after)
+    assert 0 <= left < right <= cells
+    painted = as_cells(before)
+    painted[left:right] = as_cells(after)[left:right]
+    assert painted == as_cells(after)
+
+
+@given(ROWS)
+def test_merging_changes_no_text(row):
+    assert "".join(text for text, _ in merged(row)) == "".join(text for text, _ in row)
+    assert merged(merged(row)) == merged(row)
+
+
+def test_a_difference_ends_at_the_last_changed_cell():
+    assert differing((("91%  412   ", "text"),), (("91%  417   ", "text"),)) == (0, 8)
+    assert differing((("a", "x"), ("91%", "y"), ("z", "x")), (("a", "x"), ("92%", "y"), ("z", "x"))) == (1, 3)
+    assert differing((("a", "x"), ("b", "y")), (("a", "y"), ("b", "y"))) == (0, 1)
+
+
+def as_cells(row) -> list[tuple[str, str]]:
+    """One entry a cell; the second cell of a wide character is empty."""
+    out = []
+    for text, role in row:
+        for char in text:
+            size = cell_len(char)
+            if size == 0 and out:
+                out[-1] = (out[-1][0] + char, role)
+            out += [(char, role), ("", role)][:size]
+    return out
 
 
 def test_parts_that_do_not_fit_are_left_out_whole():
@@ -143,12 +181,11 @@ def test_the_column_that_matters_least_goes_first():
     st.integers(1, 9),
     st.floats(allow_nan=True),
     st.floats(allow_nan=True),
-    st.integers(0, 1),
 )
-def test_a_graph_never_raises_and_has_its_size(ascii_, values, cells, rows, low, high, phase):
+def test_a_graph_never_raises_and_has_its_size(ascii_, values, cells, rows, low, high):
     glyphs.use(ascii=ascii_)
     try:
-        lines = graph.plot(values, cells, rows, low, high, threshold=1.0, phase=phase)
+        lines = graph.plot(values, cells, rows, low, high, threshold=1.0)
     finally:
         glyphs.use(ascii=False)
     assert len(lines) == rows
@@ -186,14 +223,16 @@ def test_none_breaks_the_line():
 
 def test_the_newest_point_is_at_the_right():
     assert graph.plot([3], 3, 1, 0, 3) == ["  ⠈"]
-    assert graph.plot([3], 3, 1, 0, 3, phase=1) == ["  ⠁"]
 
 
-def test_between_two_scrolls_only_the_last_cell_changes():
-    values = [float(i % 7) for i in range(50)]
-    before = graph.plot(values[:-1], 10, 2, 0, 6, phase=1)
-    after = graph.plot(values, 10, 2, 0, 6, phase=0)
-    assert [row[:-1] for row in before] == [row[:-1] for row in after]
+def test_a_history_moves_by_whole_cells():
+    values = tuple(float(i % 7) for i in range(50))
+    even, odd = (
+        Snapshot(at_s=at_s, history=History(cycle_ms=values[:count])) for at_s, count in ((100.0, 49), (101.0, 50))
+    )
+    assert history(odd.history.cycle_ms, odd, 30, 3) == history(even.history.cycle_ms, even, 30, 3)
+    assert history((None, None), even, 30, 3) == []
+    assert history(values, even, 8, 3) == []
 
 
 def test_a_threshold_is_dotted_where_the_line_is_not():
