@@ -81,7 +81,7 @@ class Launch:
         title = f"launch {sanitize(name)}"
         if supervisor.alive:
             running = supervisor.record.configuration.name if supervisor.record else "an engine"
-            return rig.Preview("launch", title, "restart", refused=f"{running} runs: stop it first")
+            return rig.Preview("launch", title, refused=f"{running} runs: stop it first")
         if supervisor.attached_url:
             return rig.Preview(
                 "launch", title, "restart", refused=f"attached to {supervisor.attached_url}: detach first"
@@ -90,12 +90,11 @@ class Launch:
             configuration = await self._configuration(name)
             prepared = await self._relauncher.prepare(configuration)
         except ConsoleError as error:
-            return rig.Preview("launch", title, "restart", refused=error.line)
+            return rig.Preview("launch", title, refused=error.line)
         expected = await self._relauncher.forecast(configuration)
         return rig.Preview(
             "launch",
             f"launch {configuration.name}",
-            "restart",
             changes=shown(prepared, None),
             expected_s=expected.seconds,
             expected_from=expected.rests_on or "this profile has not been started on this rig yet",
@@ -133,11 +132,10 @@ class Stop:
         return rig.Preview(
             "stop",
             f"stop {what}",
-            "restart",
-            "running requests are finished first",
-            changes,
-            expected.seconds,
-            expected.rests_on,
+            path_why="running requests are finished first" if supervisor.alive else "",
+            changes=changes,
+            expected_s=expected.seconds,
+            expected_from=expected.rests_on,
             refused=refused,
         )
 

@@ -47,6 +47,8 @@ def failure(log: LogState, exit_code: int | None, *, oom_kills_before: int | Non
             f"the launcher was killed by {name}; the log says nothing of it",
             advice="somebody on this machine did it, or the kernel for lack of memory: see dmesg",
         )
+    if not why and exit_code is None:
+        why = "the launcher is gone; how it ended is not known, because another agent had started it"
     ended = why or f"the launcher ended with exit code {exit_code}"
     last = log.last_error.messages[-1] if log.last_error is not None and log.last_error.messages else ""
     return rig.Failure(

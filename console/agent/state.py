@@ -65,7 +65,7 @@ class Ending(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     exit_code: int | None = None
 
 
-class RigState(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class RigState(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that outlives an agent."""
 
     schema: int = SCHEMA

@@ -62,7 +62,8 @@ def narrate(text: str) -> None:
 def show(preview: rig.Preview) -> None:
     """A preview, on standard error."""
     how = {"live": "live", "restart": "by drain and restart"}.get(preview.path, preview.path)
-    narrate(f"{sanitize(preview.title)}: {how}" + (f" ({sanitize(preview.path_why)})" if preview.path_why else ""))
+    why = sanitize(preview.path_why)
+    narrate(sanitize(preview.title) + (f": {how}" if how else "") + (f" ({why})" if why else ""))
     for change in preview.changes:
         narrate(f"  {change.what:<10} {sanitize(change.before) or '-'} -> {sanitize(change.after)}")
     if preview.expected_s is not None:

@@ -123,7 +123,8 @@ def _verdict(snapshot: rig.Snapshot) -> str:
         said += f" against break-even {targets.break_even_accept_len:.2f}"
     if targets.speedup is not None and targets.baseline.tok_s is not None:
         said += f", {targets.speedup:.2f}x of {targets.baseline.tok_s:g} tok/s"
-    return f"{said} - {targets.why}" if targets.why else said
+    unclear = targets.verdict is rig.Verdict.UNCLEAR and targets.why
+    return f"{said} - {targets.why}" if unclear else said
 
 
 def _gpus(snapshot: rig.Snapshot) -> Iterable[str]:
