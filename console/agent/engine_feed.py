@@ -137,7 +137,10 @@ class EngineFeed:
     # --------------------------------------------------------------------------------------- inside
 
     def _take_ping(self, _answer: Any, _at_s: float) -> None:
-        """That it answered is all."""
+        """That it answers is all; when it answers again, nobody waits out a back-off of its silence."""
+        if self.poller.endpoints[PING].failures:
+            for endpoint in self.poller.endpoints.values():
+                endpoint.wake()
 
     def _take_loads(self, body: Any, at_s: float) -> None:
         self._loads.take(body if isinstance(body, loads.LoadsReading) else loads.parse(body), at_s)

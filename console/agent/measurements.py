@@ -26,6 +26,7 @@ from profiles.schema import BaselineSection, Profile
 MOST_CONCURRENCY = 256
 MOST_TOKENS = 8192
 MOST_REPETITIONS = 50
+FINGERPRINT_S = 10.0
 PREPARE, MEASURE, RESTORE, KEEP = "look at the load", "measure", "put the depth back", "keep the result"
 
 
@@ -167,6 +168,13 @@ class _Measurement:
             prompts=prompts.name, sampling=wish.sampling, cells=cells, simulated=running.profile.engine.simulated,
         )  # fmt: skip
 
+    async def _fingerprint(self) -> str:
+        """Of the rig; an engine that has just started tells its arguments a moment later."""
+        deadline = time.monotonic() + FINGERPRINT_S
+        while not (found := self._gauge.fingerprint) and time.monotonic() < deadline:
+            await asyncio.sleep(0.1)
+        return found
+
     async def _live_measure(self, wish: Wish, prompts: PromptSet, run: Run) -> calibration.Calibration:
         """Measure at live depths; whatever happens, the depth that was is in force again."""
         _, pinned = self._live.depth()
@@ -300,7 +308,8 @@ class Calibrate(_Measurement):
         running = self._running()
         depths = wanted.depths or self._live.candidate_steps
         prompts = load_prompts(wanted.prompts)
-        run.plan([PREPARE, MEASURE, RESTORE, KEEP])
+        run.plan([FINGERPRINT_S = 10.0
+PREPARE, MEASURE, RESTORE, KEEP])
         run.step(PREPARE)
         self._check_live(depths)
         await self._check_load(wanted)

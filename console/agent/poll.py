@@ -61,6 +61,12 @@ class Endpoint:
         self._apply = apply
         self._backoff_max_s = backoff_max_s
         self._clock = clock
+        self._woken = asyncio.Event()
+
+    def wake(self) -> None:
+        """Ask at once if the last request failed: what kept it from answering is over."""
+        if self.failures:
+            self._woken.set()
 
     async def run(self) -> None:
         """Ask until cancelled."""
@@ -69,7 +75,10 @@ class Endpoint:
             await self.ask()
             doublings = min(self.failures, MOST_DOUBLINGS)
             pause = max(self.period_s, min(self._backoff_max_s, self.period_s * 2**doublings))
-            await asyncio.sleep(max(0.0, started + pause - time.monotonic()))
+            self._woken.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, started + pause - time.monotonic())):
+                    await self._woken.wait()
 
     async def ask(self) -> None:
         """One request; its outcome is in the attributes, nothing is raised."""

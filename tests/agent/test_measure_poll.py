@@ -211,3 +211,26 @@ async def test_an_engine_that_goes_away(feed):
     assert feed.error == "/ping: Connection refused"
     await wait_for(lambda: "loads" in feed.why)
     assert feed._loads.window is not None  # what was known stays, and grows old
+
+
+async def test_a_server_that_answers_again_is_asked_at_once():
+    answers = iter([ConnectionError("not yet"), "first", "second"])
+    taken = []
+
+    async def fetch():
+        answer = next(answers, None)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    endpoint = Endpoint("/x", period_s=60.0, timeout_s=1.0, fetch=fetch, apply=lambda answer, _at: taken.append(answer))
+    task = asyncio.create_task(endpoint.run())
+    while not endpoint.failures:
+        await asyncio.sleep(0.001)
+    endpoint.wake()
+    while not taken:
+        await asyncio.sleep(0.001)
+    endpoint.wake()
+    await asyncio.sleep(0.02)
+    task.cancel()
+    assert taken == ["first"], "one that answers keeps its period"
