@@ -298,11 +298,13 @@ class ConsoleApp(App[None]):
         self.refresh_css(animate=False)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Every action that is possible now, then Textual's own."""
+        """Every action that is possible now, then those of Textual's that say something new."""
         from console.screens.palette import commands
 
         yield from commands(self)
-        yield from super().get_system_commands(screen)
+        for command in super().get_system_commands(screen):
+            if command.title not in ("Quit", "Keys"):
+                yield command
 
     def on_resize(self, event: events.Resize) -> None:
         """Cover a terminal that is too small, and uncover it when it has grown."""

@@ -12,7 +12,6 @@ from console.screens.base import SubScreen
 from console.screens.keybar import KeyBar
 from panels.header import Header
 from panels.launch import LaunchPanel
-from panels.logtail import LogTail
 from panels.operation import OperationPanel
 
 
@@ -24,7 +23,6 @@ class LaunchScreen(SubScreen):
     LaunchScreen Header { height: 2; }
     LaunchScreen LaunchPanel { height: 2fr; }
     LaunchScreen OperationPanel { height: 1fr; max-height: 12; }
-    LaunchScreen LogTail { height: 1fr; min-height: 5; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("C", "cancel", "cancel", id="launch-cancel", tooltip="Cancel the start, while that is possible"),
@@ -38,11 +36,10 @@ class LaunchScreen(SubScreen):
         self._seen_starting = False
 
     def compose(self) -> ComposeResult:
-        """Header, phases, steps, log."""
+        """Header; phases and the log's last lines; the operation's steps."""
         yield Header()
         yield LaunchPanel()
         yield OperationPanel()
-        yield LogTail()
         yield KeyBar()
 
     def show(self, snapshot: Snapshot) -> None:
@@ -54,8 +51,7 @@ class LaunchScreen(SubScreen):
             return
         roomy = self.size.height >= 28
         self.query_one(OperationPanel).display = roomy and snapshot.operation is not None
-        self.query_one(LogTail).display = self.size.height >= 24
-        for kind in (Header, LaunchPanel, OperationPanel, LogTail):
+        for kind in (Header, LaunchPanel, OperationPanel):
             panel = self.query_one(kind)
             if panel.display:
                 panel.show(snapshot)

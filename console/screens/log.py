@@ -138,7 +138,7 @@ class LogScreen(SubScreen):
     def _fill_from_end(self, book: Logbook) -> None:
         """In a thread: the newest lines, and older ones until there is a screenful of matches."""
         page = self._page()
-        self.post_message(Turned(book, "tail", page))
+        self.post_message(Turned(book, "next", page))
         if book.needle:
             self._older_matches(book, page, self.size.height - len(wanted_lines(page.lines, book.needle)))
 
@@ -230,9 +230,12 @@ class LogScreen(SubScreen):
 
     # ---------------------------------------------------------------------------------------------------- keys
 
+    def on_log_view_moved(self) -> None:
+        """Say that nothing is followed."""
+        self._say()
+
     def on_log_view_wanted(self, message: LogView.Wanted) -> None:
         """The cursor is near an end."""
-        self._say()
         if self._busy():
             return
         if message.direction < 0 and self._book.start > 0:

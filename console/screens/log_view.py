@@ -37,6 +37,9 @@ class LogView(Panel, can_focus=True):
             self.direction = direction
             super().__init__()
 
+    class Moved(Message):
+        """The operator has moved the cursor, so nothing is followed any more."""
+
     def __init__(self) -> None:
         super().__init__()
         self._frame = Frame.NONE
@@ -142,6 +145,7 @@ class LogView(Panel, can_focus=True):
         wanted = self.cursor + by
         self.cursor = min(max(0, wanted), max(0, len(self._lines) - 1))
         self._settle()
+        self.post_message(self.Moved())
         if self.cursor <= self.inner_rows and by < 0:
             self.post_message(self.Wanted(-1))
         elif self.cursor >= len(self._lines) - 1 - self.inner_rows and by > 0:
@@ -171,6 +175,7 @@ class LogView(Panel, can_focus=True):
     def on_click(self, event: events.Click) -> None:
         """The cursor comes to the mouse."""
         self.to(self._first + event.y)
+        self.post_message(self.Moved())
 
 
 def _marked(row: Row, needle: str) -> Row:

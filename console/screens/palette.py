@@ -52,6 +52,7 @@ def commands(app: ConsoleApp) -> Iterable[SystemCommand]:
             yield SystemCommand("Detach", "Stop watching this server", partial(app.run_action, "detach", deck))
     yield SystemCommand("ASCII only", "Draw with ASCII characters only, or with all", app.action_toggle_ascii)
     yield SystemCommand("Help", "All keys of this screen", app.action_help)
+    yield SystemCommand("Leave", "Leave the console; agent and engine live on", app.action_leave)
 
 
 class Launches(Provider):

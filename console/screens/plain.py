@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import unicodedata
 from collections.abc import Mapping
 
@@ -75,5 +76,6 @@ def ascii_text(text: str) -> str:
 
 
 def here() -> bool:
-    """:func:`wanted` for this process."""
-    return wanted(os.environ)
+    """:func:`wanted` for this process; also when Python would not write UTF-8 (PYTHONIOENCODING). Textual writes to stderr."""
+    encoding = getattr(sys.__stderr__, "encoding", None) or "ascii"
+    return wanted(os.environ) or "utf8" not in encoding.lower().replace("-", "")

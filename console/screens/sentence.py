@@ -36,9 +36,7 @@ class Sentence(Panel):
 
     def body(self, snapshot: Snapshot, cells: int, rows: int) -> list[Row]:  # noqa: ARG002 - words, not figures
         """The words, broken at spaces."""
-        return [
-            row for line in self._text.splitlines() for row in wrap(clean(line), cells, self._role, rows) or [()]
-        ]
+        return [row for line in self._text.splitlines() for row in wrap(clean(line), cells, self._role, rows) or [()]]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:  # noqa: ARG002 - Textual's signature
         """Rows it takes at this width."""
