@@ -172,7 +172,7 @@ class _Measurement:
         """Of the rig; an engine that has just started tells its arguments a moment later."""
         deadline = time.monotonic() + FINGERPRINT_S
         while not (found := self._gauge.fingerprint) and time.monotonic() < deadline:
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.1)  # noqa: ASYNC110 - the figure is polled, nothing tells of it
         return found
 
     async def _live_measure(self, wish: Wish, prompts: PromptSet, run: Run) -> calibration.Calibration:
@@ -308,8 +308,7 @@ class Calibrate(_Measurement):
         running = self._running()
         depths = wanted.depths or self._live.candidate_steps
         prompts = load_prompts(wanted.prompts)
-        run.plan([FINGERPRINT_S = 10.0
-PREPARE, MEASURE, RESTORE, KEEP])
+        run.plan([PREPARE, MEASURE, RESTORE, KEEP])
         run.step(PREPARE)
         self._check_live(depths)
         await self._check_load(wanted)

@@ -190,6 +190,7 @@ async def test_a_real_engine_is_followed(feed):
         rig.Source.METRICS,
         rig.Source.SERVER_INFO,
     ]
+    await wait_for(lambda: feed._client.asked[LOADS] > 20)
     assert feed._client.asked[LOADS] > 2 * feed._client.asked[METRICS]
 
 
