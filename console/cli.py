@@ -1,6 +1,7 @@
 """The command line: one module a command in :mod:`console.commands`, imported when it is called.
 
-stdout is data, stderr is narration. A command raises :class:`~console.errors.ConsoleError`; here it becomes one line and an exit code.
+stdout is data, stderr is narration. A command raises :class:`~console.errors.ConsoleError`; here it becomes one line and an
+exit code.
 """
 
 from __future__ import annotations
@@ -70,7 +71,10 @@ class RigContext:
     cls=LazyGroup,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog="Without a command: the console on this box. Exit codes: 0 good, 1 failed, 2 wrong usage, 3 nothing running, 4 the answer is no.",
+    epilog=(
+        "Without a command: the console on this box. Exit codes: 0 good, 1 failed, 2 wrong usage, 3 nothing running, "
+        "4 the answer is no."
+    ),
 )
 @click.option(
     "--rig", metavar="NAME", help="The rig: its own agent, engine and history. [default: the only one that runs]"
@@ -101,8 +105,15 @@ def main(argv: list[str] | None = None) -> Any:
         click.echo("console: aborted", err=True)
         sys.exit(ExitCode.FAILED)
     except click.ClickException as error:
-        error.show()
+        click.echo(f"console: {_usage_line(error)}", err=True)
         sys.exit(ExitCode.USAGE)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(ExitCode.OK)
+
+
+def _usage_line(error: click.ClickException) -> str:
+    """click's own errors as one line, with the place to look."""
+    message = " ".join(error.format_message().split())
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return f"{message} - see `{context.command_path} --help`" if context is not None else message

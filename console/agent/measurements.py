@@ -171,8 +171,8 @@ class _Measurement:
     async def _fingerprint(self) -> str:
         """Of the rig; an engine that has just started tells its arguments a moment later."""
         deadline = time.monotonic() + FINGERPRINT_S
-        while not (found := self._gauge.fingerprint) and time.monotonic() < deadline:
-            await asyncio.sleep(0.1)  # noqa: ASYNC110 - the figure is polled, nothing tells of it
+        while not (found := self._gauge.fingerprint) and time.monotonic() < deadline:  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(0.1)
         return found
 
     async def _live_measure(self, wish: Wish, prompts: PromptSet, run: Run) -> calibration.Calibration:
