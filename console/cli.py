@@ -113,7 +113,7 @@ def main(argv: list[str] | None = None) -> Any:
 
 
 def _usage_line(error: click.ClickException) -> str:
-    """click's own errors as one line, with the place to look."""
+    """Click's own errors as one line, with the place to look."""
     message = " ".join(error.format_message().split())
     context = error.ctx if isinstance(error, click.UsageError) else None
     return f"{message} - see `{context.command_path} --help`" if context is not None else message
