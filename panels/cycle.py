@@ -120,7 +120,7 @@ def _table(snapshot: Snapshot, cells: int) -> list[Row]:
 def _part(mean_ms: float | None, total: float) -> Row:
     if mean_ms is None or total <= 0:
         return EMPTY
-    return ((percent(mean_ms / total), "label"),)
+    return ((percent(mean_ms / total), "text"),)
 
 
 def _note(stage: Stage, leader: Stage, snapshot: Snapshot) -> Row:

@@ -112,11 +112,11 @@ def _cells(gpu: Gpu, snapshot: Snapshot, sizes: dict[str, int]) -> dict[str, Row
     role = "stale" if _stale(gpu, snapshot) or gpu.state == "lost" else "text"
     used = gpu.mem_used_bytes / gpu.mem_total_bytes if gpu.mem_used_bytes is not None and gpu.mem_total_bytes else None
     return {
-        "index": ((f"{gpu.index}", "value"),),
+        "index": ((f"{gpu.index}", "text"),),
         "rank": (
             (
                 f"r{gpu.rank}" if gpu.rank is not None else glyphs.active().dash,
-                "label" if gpu.rank is not None else "dim",
+                "text" if gpu.rank is not None else "dim",
             ),
         ),
         "util_bar": meter(None if gpu.util_pct is None else gpu.util_pct / 100, sizes.get("util_bar", 0)),

@@ -139,7 +139,7 @@ def _goal(goal: Goal, targets: Targets, first: bool) -> dict[str, Row]:
     label = clean(goal.label) or ("break-even" if first else "goal")
     unreachable = ("unreachable", "bad")
     dash = (look.dash, "dim")
-    at_depth = (percent(goal.accuracy_at_depth, 1), "value") if goal.accuracy_at_depth is not None else unreachable
+    at_depth = (percent(goal.accuracy_at_depth, 1), "text") if goal.accuracy_at_depth is not None else unreachable
     return {
         "label": ((f"{symbol} ", role), (label, "text")),
         "tok_s": ((tok_s(goal.tok_s), "value"),),
