@@ -19,10 +19,10 @@ from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
 from console import themes
-from console.errors import ConsoleError, ExitCode
+from console.errors import ConsoleError
 from console.rig import Snapshot
 from console.screens.ageing import aged
-from console.screens.agent import Agent, Connect
+from console.screens.agent import Agent, CannotBeginError, Connect
 from console.screens.base import ConsoleScreen, Dialog
 from console.screens.deck import DeckScreen
 from console.screens.feed import Feed, Fresh, Lost
@@ -150,9 +150,9 @@ class ConsoleApp(App[None]):
     def on_lost(self, message: Lost) -> None:
         """Figures that are on screen grow old from now on."""
         self._connected, self._lost_why = False, message.why
-        if self.latest is None and message.error is not None and message.error.code is ExitCode.USAGE:
-            self.failure = message.error  # no attempt will end otherwise
-            self.exit(return_code=ExitCode.USAGE)
+        if isinstance(message.error, CannotBeginError):
+            self.failure = message.error
+            self.exit(return_code=message.error.code)
             return
         self._watch()
         self._refresh_keys()

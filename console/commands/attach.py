@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from typing import TYPE_CHECKING
@@ -31,18 +32,24 @@ def command(obj: object, /, url: str, once: bool, as_json: bool) -> None:
     base = address(url)
     rig = getattr(obj, "rig", None) or rig_of(base)
     if once or as_json:
-        from console.agent.spawn import ensure_agent
-
-        client = ensure_agent(rig)
-        attach(client, base)
-        report(answered(client, base), as_json=as_json)
+        report(look(rig, base), as_json=as_json)
         return
     from console.screens import terminal
 
     terminal.check(instead=f"`console attach {url} --once` prints the figures as text, --json as JSON")
     from console.commands.deck import open_app
+    from console.errors import ConsoleError
+    from console.rig import EngineState
 
-    open_app(rig, first=lambda client: attach(client, base))
+    def begin(client: AgentClient) -> None:
+        try:
+            attach(client, base)
+        except ConsoleError:
+            if client.snapshot().engine.state is EngineState.NONE:
+                client.stop_agent()  # it was started for this and has nothing to do
+            raise
+
+    open_app(rig, first=begin)
 
 
 def address(url: str) -> str:
@@ -83,6 +90,41 @@ def rig_of(base: str) -> str:
     return f"{host[-32:].lstrip('-._')}-{parts.port}"
 
 
+def look(rig: str, base: str) -> Snapshot:
+    """Watch the server just long enough for its figures; an agent that is started for it ends again."""
+    from console.agent.client import AgentClient, AgentGoneError
+    from console.agent.spawn import ensure_agent
+    from console.paths import RigPaths
+
+    try:
+        AgentClient(RigPaths(rig)).ping()
+        ours = False
+    except AgentGoneError:
+        ours = True
+    client = ensure_agent(rig)
+    try:
+        attach(client, base)
+        return answered(client, base)
+    finally:
+        if ours:
+            leave(client)
+
+
+def leave(client: AgentClient) -> None:
+    """Stop watching, then end the agent."""
+    from console.errors import ConsoleError
+    from console.rig import OperationState
+
+    with contextlib.suppress(ConsoleError):  # nothing is watched
+        client.operate("detach", {})
+    deadline = time.monotonic() + _FIRST_ANSWER_S
+    while (last := client.snapshot().operation) is not None and last.state is OperationState.RUNNING:
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.05)
+    client.stop_agent()
+
+
 def attach(client: AgentClient, base: str) -> None:
     """Have the agent watch the address; nothing to do when it does already.
 
@@ -120,7 +162,7 @@ def report(snapshot: Snapshot, *, as_json: bool) -> None:
     if as_json:
         import msgspec
 
-        click.echo(msgspec.json.encode(snapshot).decode())
+        click.echo(msgspec.json.encode({"simulated": snapshot.simulated, **msgspec.to_builtins(snapshot)}).decode())
         return
     from console.commands.status import print_status
 

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from console.errors import ConsoleError
+
 if TYPE_CHECKING:
     from console.agent.client import AgentClient
     from console.cli import RigContext
@@ -29,18 +31,26 @@ def open_app(rig: str | None, *, simulated: bool = False, first: Callable[[Agent
     """
     from console.app import ConsoleApp
     from console.screens import plain
+    from console.screens.agent import CannotBeginError
+
+    todo = [first] if first is not None else []
 
     def connect() -> AgentClient:
         from console.agent.client import choose
         from console.agent.spawn import ensure_agent
 
-        client = ensure_agent(choose(rig), simulated=simulated)
-        while todo:
-            todo[0](client)
-            del todo[0]
+        try:
+            name = choose(rig)
+        except ConsoleError as error:
+            raise CannotBeginError.because(error) from error
+        client = ensure_agent(name, simulated=simulated)
+        if todo:
+            try:
+                todo[0](client)
+            except ConsoleError as error:
+                raise CannotBeginError.because(error) from error
+            todo.clear()
         return client
-
-    todo = [first] if first is not None else []
 
     app = ConsoleApp(connect, rig=rig, ascii_only=plain.here())
     app.run()

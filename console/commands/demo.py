@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import click
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
 
 RIG = "demo"
 PROFILE = "simulated"
+_END_S = 30.0
+"""The simulated engine drains its requests before it ends."""
 
 
 @click.command("demo")
@@ -107,10 +110,15 @@ def end() -> None:
         return
     if client.snapshot().engine.state in ALIVE:
         client.operate("stop", {})
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + _END_S
         while client.snapshot().engine.state in ALIVE:
             if time.monotonic() > deadline:
                 raise ConsoleError("the simulated engine does not stop", todo="see: console --rig demo agent logs")
             time.sleep(0.1)
     client.stop_agent()
+    deadline = time.monotonic() + _END_S
+    with contextlib.suppress(ConsoleError):
+        while time.monotonic() < deadline:
+            client.ping()  # raises when nobody answers any more
+            time.sleep(0.05)
     click.echo("the demo has ended", err=True)

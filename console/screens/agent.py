@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
+from console.errors import ConsoleError
 from console.rig import Operation, Preview, Snapshot
 
 
@@ -27,5 +28,17 @@ class Agent(Protocol):
         """Lines before an offset, after one, or the last ones: ``path``, ``size``, ``start``, ``end``, ``lines``."""
 
 
+class CannotBeginError(ConsoleError):
+    """Connecting failed, and no later attempt can do better: the app ends with this line."""
+
+    @classmethod
+    def because(cls, error: ConsoleError) -> Self:
+        """The same error, as one that ends the app."""
+        return cls(error.what, why=error.why, todo=error.todo, code=error.code)
+
+
 Connect = Callable[[], Agent]
-"""Connects to the agent, starting it when none runs. Called in a thread, again after every loss."""
+"""Connects to the agent, starting it when none runs. Called in a thread, again after every loss.
+
+Raises :class:`~console.errors.ConsoleError` when it will be tried again, :class:`CannotBeginError` when that is useless.
+"""

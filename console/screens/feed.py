@@ -12,7 +12,7 @@ from textual.message import Message
 
 from console.errors import ConsoleError
 from console.rig import Snapshot
-from console.screens.agent import Agent, Connect
+from console.screens.agent import Agent, CannotBeginError, Connect
 
 PAUSES_S = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0)
 """Pauses before each new attempt; the last one is repeated."""
@@ -113,6 +113,8 @@ class Feed:
             if self._ended.is_set():
                 return
             self._post(Lost(why, known))
+            if isinstance(known, CannotBeginError):
+                return
             failures = 0 if self._worked else failures + 1
             self._ended.wait(self._pauses_s[min(failures, len(self._pauses_s) - 1)])
 

@@ -9,7 +9,8 @@ import pytest
 
 from console import rig
 from console.app import ConsoleApp
-from console.errors import ConsoleError, ExitCode
+from console.errors import ExitCode
+from console.screens.agent import CannotBeginError
 from console.screens.deck import DeckScreen
 from console.screens.possible import CHECKED
 from console.screens.small import SmallScreen
@@ -73,7 +74,7 @@ async def test_a_silent_agent_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_an_ambiguous_rig_ends_the_app_with_its_line() -> None:
-    error = ConsoleError("which rig?", why="a, b run", todo="name one with --rig", code=ExitCode.USAGE)
+    error = CannotBeginError("which rig?", why="a, b run", todo="name one with --rig", code=ExitCode.USAGE)
 
     def connect() -> FakeAgent:
         raise error
@@ -82,6 +83,7 @@ async def test_an_ambiguous_rig_ends_the_app_with_its_line() -> None:
     async with app.run_test(size=(80, 24)):
         await until(lambda: not app.is_running, "the end")
     assert app.failure is error
+    assert app.return_code == ExitCode.USAGE
 
 
 async def test_a_small_terminal_says_so_and_recovers() -> None:
