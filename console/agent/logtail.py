@@ -111,7 +111,9 @@ class LogTail:
         try:
             found = self.path.stat()
         except OSError as error:
-            self.note = "" if self._inode is None else f"{self.path.name} is gone: {error.strerror or error}"
+            if self._inode is not None:
+                self.note = f"{self.path.name} is gone: {error.strerror or error}"
+                self._inode, self._offset = None, 0  # a successor may get the same inode
             return 0
         if self._inode is not None and (found.st_ino != self._inode or found.st_size < self._offset):
             self.note = "the log was cut or replaced while it was followed"

@@ -14,6 +14,7 @@ import msgspec
 from console import rig
 from console.agent import death, engine_view, eta, identity, living, ports, prepare, tree
 from console.agent.configuration import Configuration
+from console.agent.crash_report import LOG_LINES, Death
 from console.agent.events import EventLog
 from console.agent.handle import Handle, Measured, engine_client
 from console.agent.identity import Identity
@@ -58,6 +59,7 @@ class Supervisor:
         patience: how long ending may take.
         clock: Unix seconds.
         client: makes HTTP clients of engines; the engine room's without it.
+        on_death: told of each engine that has died by itself.
     """
 
     def __init__(
@@ -70,7 +72,9 @@ class Supervisor:
         patience: Patience | None = None,
         clock: Callable[[], float] = time.time,
         client: Callable[[Handle], Any] = engine_client,
+        on_death: Callable[[Death], None] = lambda _death: None,
     ) -> None:
+        self._on_death = on_death
         self._paths = paths
         self._measure = measure
         self._events = events
@@ -284,6 +288,8 @@ class Supervisor:
         if level := LEVELS.get(event.kind):
             rank = f"{event.rank}: " if event.rank else ""
             self._events.add(level, f"{rank}{event.text}", f"log-{event.kind.value}")
+        if event.kind is Kind.FAILURE and self.ready and not self._stop_under_way:
+            self._note = f"failing: {event.text}"  # SGLang takes seconds to end after it
         self._changed()
 
     def on_first_token_asked(self) -> None:
@@ -375,6 +381,11 @@ class Supervisor:
         if record is not None and record.ready_at_s is None:
             self._record_start(ready=False, seconds=self._clock() - record.started_at_s)
         self._settled.set()
+        if state is EngineState.DEAD and record is not None and record.identity is not None and self._store.state.ended:
+            log_lines = self.tail.tail(LOG_LINES) if self.tail is not None else ()
+            causes = self.tail.state.failures if self.tail is not None else ()
+            watched = living_now is not None
+            self._on_death(Death(record, self._store.state.ended, causes, log_lines, watched, self.secrets))
         if living_now is not None:
             await living_now.close()
 
