@@ -1,0 +1,157 @@
+"""Commands.
+
+A number through SGLang's own control channel, which every rank handles in the same iteration, and a file with the
+payload.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sglang_console_probe.agree import Agreement
+from sglang_console_probe.checkpoint import CheckpointRefused
+from sglang_console_probe.depth import DepthRefused
+from sglang_console_probe.files import read_object, write_whole
+from sglang_console_probe.guard import Hook, reason
+from sglang_console_probe.place import Place
+from sglang_console_probe.swap import Outcome
+
+logger = logging.getLogger("sglang_console_probe")
+
+KEY = "spec_console_cmd"
+DEADLINE_S = 10.0
+SWAP_DEADLINE_S = 60.0
+"""SGLang's watchdog waits 300 s for an iteration."""
+KEPT_S = 600.0
+"""Files of older commands are taken away after so long."""
+
+
+class Commands:
+    """Executes commands on this rank.
+
+    Args:
+        folder: shared with the agent.
+        place: this rank among the others.
+        operations: name -> what executes it, given payload, number and agreement; ``None`` when it answers later.
+    """
+
+    def __init__(self, folder: Path, place: Place, operations: dict[str, Callable[..., Any]]) -> None:
+        self.hook = Hook("commands")
+        self._folder = folder
+        self._place = place
+        self._operations = operations
+
+    def around(self, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Around ``set_internal_state(self, recv_req)``.
+
+        Takes the probe's own key out, leaves the others to SGLang. Never raises by itself.
+        """
+        request = args[1] if len(args) > 1 else kwargs.get("recv_req")
+        values = getattr(request, "server_args", None)
+        if not isinstance(values, dict) or KEY not in values:
+            return original(*args, **kwargs)
+        ok = self._guarded(values[KEY])
+        rest = {key: value for key, value in values.items() if key != KEY}
+        if rest:
+            request.server_args = rest
+            answer = original(*args, **kwargs)
+            answer.updated = bool(answer.updated) and ok
+            return answer
+        return reply(ok)
+
+    def _guarded(self, number: Any) -> bool:
+        """Execute and answer.
+
+        An error of the probe's own turns commands off; later ones are answered with that, so that nobody waits for this rank.
+        """
+        try:
+            outcome = self._execute(int(number)) if self.hook.on else self._off()
+        except Exception as error:
+            self.hook.failed(error)
+            outcome = self._off()
+        if outcome is None:
+            return True
+        try:
+            self.answer(int(number), outcome)
+        except Exception as error:
+            logger.warning("The console's probe cannot answer command %s: %s", number, reason(error))
+        return outcome.ok
+
+    def _off(self) -> Outcome:
+        return Outcome(ok=False, message=f"commands: {self.hook.state}")
+
+    def _execute(self, number: int) -> Outcome | None:
+        """What came of it, ``None`` when the operation answers later."""
+        self.hook.spring()
+        if self._place.rank == 0:
+            self._sweep()
+        try:
+            payload = read_object(self._folder / f"cmd-{number}.json")
+        except ValueError as error:
+            return Outcome(ok=False, message=f"cmd-{number}.json: {error}")
+        if payload is None:
+            return Outcome(ok=False, message=f"cmd-{number}.json is not there")
+        operation = self._operations.get(str(payload.get("op")))
+        if operation is None:
+            return Outcome(
+                ok=False, message=f"no command {payload.get('op')!r}; there are {', '.join(sorted(self._operations))}"
+            )
+        default_s = SWAP_DEADLINE_S if payload.get("op") == "swap" else DEADLINE_S
+        agreement = Agreement(
+            self._folder, number, self._place.rank, self._place.ranks, _seconds(payload.get("deadline_s"), default_s)
+        )
+        try:
+            return operation(payload, number, agreement)  # type: ignore[no-any-return]
+        except (DepthRefused, CheckpointRefused) as error:
+            return Outcome(ok=False, message=str(error))
+        except Exception as error:
+            logger.warning(
+                "The console's probe failed at command %s: %s", payload.get("op"), reason(error), exc_info=error
+            )
+            return Outcome(ok=False, message=reason(error))
+
+    def answer(self, number: int, outcome: Outcome) -> None:
+        """Leave this rank's answer in the folder.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        body = {
+            "ok": outcome.ok,
+            "message": outcome.message,
+            "seconds": outcome.seconds,
+            "checksum": outcome.checksum,
+            "rank": self._place.rank,
+            "at_s": round(time.time(), 3),
+        }
+        write_whole(self._folder / f"ack-{number}-{self._place.rank}.json", json.dumps(body).encode())
+
+    def _sweep(self) -> None:
+        """Take old votes, decisions, commands and answers away."""
+        before = time.time() - KEPT_S
+        for pattern in ("vote-*", "decision-*", "cmd-*", "ack-*"):
+            for path in self._folder.glob(pattern):
+                if path.stat().st_mtime < before:
+                    path.unlink(missing_ok=True)
+
+
+def reply(ok: bool) -> Any:
+    """SGLang's answer to ``/set_internal_state``. Until 0.5.15 it also carries the arguments."""
+    from sglang.srt.managers.io_struct import SetInternalStateReqOutput
+
+    try:
+        return SetInternalStateReqOutput(updated=ok)
+    except TypeError:
+        return SetInternalStateReqOutput(updated=ok, server_args={})
+
+
+def _seconds(value: Any, default: float) -> float:
+    """A deadline of a command, kept well below SGLang's watchdog."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= 120:
+        return float(value)
+    return default
