@@ -24,7 +24,7 @@ from console.agent.journal_file import SERIES, UnusableError
 from console.errors import ConsoleError, ExitCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
 log = logging.getLogger(__name__)
@@ -322,7 +322,16 @@ def read_history(
     rows.reverse()
     if kind == "series":
         return [dict(zip(("at_s", *SERIES), row, strict=True)) for row in rows]
-    return [msgspec.json.decode(row[0]) for row in rows]
+    return list(_decoded(row[0] for row in rows))
+
+
+def _decoded(texts: Iterable[Any]) -> Iterable[dict[str, Any]]:
+    """Rows that are JSON objects; a damaged one hides no other."""
+    for text in texts:
+        with contextlib.suppress(msgspec.DecodeError, TypeError):
+            row = msgspec.json.decode(text)
+            if isinstance(row, dict):
+                yield row
 
 
 def read_starts(path: Path, profile: str, *, limit: int = 10) -> list[Start]:
