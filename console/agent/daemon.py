@@ -14,6 +14,7 @@ from typing import Any
 
 from console import rig
 from console.agent import actions, agentlog, changes, measurements
+from console.agent.aftermath import Aftermath
 from console.agent.events import EventLog
 from console.agent.gpus import open_source
 from console.agent.handle import Handle, Measured, engine_client
@@ -73,7 +74,14 @@ class Daemon:
         self.publisher = Publisher(self._snapshot, period_s=period_s)
         self.events = EventLog(measure.record_event, self.publisher.changed)
         self.supervisor = Supervisor(
-            paths, measure, self.events, changed=self.publisher.changed, patience=patience, client=client
+        self._aftermath = Aftermath(paths, self.events, now=self._snapshot, history=measure.history)
+            paths,
+            measure,
+            self.events,
+            changed=self.publisher.changed,
+            patience=patience,
+            client=client,
+            on_death=self._aftermath.died,
         )
         live = live or NoLiveControl()
         relauncher = Relauncher(self.supervisor, preparer or Preparer(paths, simulated=simulated), measure, live)
@@ -96,7 +104,9 @@ class Daemon:
     def _snapshot(self) -> rig.Snapshot:
         tail = self.supervisor.tail
         lines = tail.tail(LOG_TAIL_LINES) if tail is not None else ()
-        return self._measure.snapshot(self.supervisor.engine(), self.operator.operation, self.events.newest(), lines)
+        found = self._measure.snapshot(self.supervisor.engine(), self.operator.operation, self.events.newest(), lines)
+        self._aftermath.seen(found)
+        return found
 
     # ------------------------------------------------------------------------------------------ for the routes
 
@@ -142,6 +152,7 @@ class Daemon:
             socket_path.unlink(missing_ok=True)  # noqa: ASYNC240
             self.publisher.close()
             await self.operator.close()
+            await self._aftermath.close()
             publishing.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await publishing
