@@ -73,8 +73,8 @@ class Daemon:
         self._ended = asyncio.Event()
         self.publisher = Publisher(self._snapshot, period_s=period_s)
         self.events = EventLog(measure.record_event, self.publisher.changed)
-        self.supervisor = Supervisor(
         self._aftermath = Aftermath(paths, self.events, now=self._snapshot, history=measure.history)
+        self.supervisor = Supervisor(
             paths,
             measure,
             self.events,
@@ -151,8 +151,8 @@ class Daemon:
         finally:
             socket_path.unlink(missing_ok=True)  # noqa: ASYNC240
             self.publisher.close()
-            await self.operator.close()
             await self._aftermath.close()
+            await self.operator.close()
             publishing.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await publishing
