@@ -18,10 +18,11 @@ from console.agent.aftermath import Aftermath
 from console.agent.events import EventLog
 from console.agent.gpus import open_source
 from console.agent.handle import Handle, Measured, engine_client
-from console.agent.live import LiveControl, NoLiveControl
+from console.agent.live import LiveControl
 from console.agent.measure import Measure
 from console.agent.operate import Operator
 from console.agent.prepare import Preparer
+from console.agent.probe_control import ProbeControl
 from console.agent.publish import Publisher
 from console.agent.relaunch import Relauncher
 from console.agent.stopping import Patience
@@ -83,7 +84,7 @@ class Daemon:
             client=client,
             on_death=self._aftermath.died,
         )
-        live = live or NoLiveControl()
+        live = live or ProbeControl(self.supervisor, paths.probe, measure.probe_status, measure.probe_depths)
         relauncher = Relauncher(self.supervisor, preparer or Preparer(paths, simulated=simulated), measure, live)
         self.operator = Operator(
             {

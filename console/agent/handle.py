@@ -42,6 +42,12 @@ class Measured(Protocol):
     def stage_totals(self) -> dict[str, tuple[float, int]]:
         """Seconds and rounds of each stage of speculation since the engine's start."""
 
+    def probe_status(self) -> rig.ProbeStatus:
+        """What the probe in the engine can do now."""
+
+    def probe_depths(self) -> tuple[int | None, int | None, tuple[int, ...]]:
+        """Depth in use, depth pinned, prebuilt depths."""
+
     def profile_changed(self, profile: Profile) -> None:
         """The running engine's profile holds other targets from now on."""
 

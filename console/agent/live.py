@@ -39,25 +39,3 @@ class LiveControl(Protocol):
         Raises:
             ConsoleError: it refused, or the checksums differ; the former drafter is in place.
         """
-
-
-class NoLiveControl:
-    """An engine without a probe: everything takes a restart."""
-
-    candidate_steps: tuple[int, ...] = ()
-
-    def capabilities(self) -> rig.ProbeStatus:
-        """Nothing."""
-        return rig.ProbeStatus(depth_why="no probe in this engine", swap_why="no probe in this engine")
-
-    def depth(self) -> tuple[int | None, int | None]:
-        """Unknown."""
-        return None, None
-
-    async def set_depth(self, depth: int | None) -> str:
-        """Never asked, because :meth:`capabilities` says no."""
-        raise NotImplementedError
-
-    async def swap(self, path: str) -> str:
-        """Never asked, because :meth:`capabilities` says no."""
-        raise NotImplementedError

@@ -138,6 +138,7 @@ class Measure:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+        self._probe.close()
         await asyncio.to_thread(self._sampler.stop)
         await asyncio.to_thread(self.journal.stop)
 
@@ -253,6 +254,16 @@ class Measure:
         """Seconds and rounds of each stage since the first rank's start; empty without a probe."""
         self._probe.poll(self._clock())
         return self._probe.stage_totals()
+
+    def probe_status(self) -> rig.ProbeStatus:
+        """What the probe can do now."""
+        self._probe.poll(self._clock())
+        return self._probe.status
+
+    def probe_depths(self) -> tuple[int | None, int | None, tuple[int, ...]]:
+        """Depth in use, depth pinned by the console, and depths with prebuilt state, by the newest feed."""
+        self._probe.poll(self._clock())
+        return (*self._probe.depths, self._probe.candidate_steps)
 
     def profile_changed(self, profile: Profile) -> None:
         """The running engine's profile holds other targets from now on."""

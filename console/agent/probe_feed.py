@@ -1,29 +1,26 @@
 """What the probe inside the engine says, as readings.
 
-Each rank keeps its newest message in a file that it replaces atomically once a second; that is all this needs,
-because a message holds counters since the rank's start: one that was missed loses nothing.
+A message holds counters since the rank's start, so one that was missed loses nothing: the newest of each rank is enough.
 """
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from typing import TYPE_CHECKING
 
 from console import rig
-from console.agent.probe_message import Message, decode, window_between
+from console.agent.probe_message import rounds_done, setting, window_between
 from console.agent.readings import Gauges, Window
+from console.engine.feed import FeedReader, Message, status
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 TIMES_WINDOW_S = 3.0
 ACCEPTANCE_WINDOW_S = 15.0
-KEPT = 32
-"""Messages a rank: more than the longer window holds."""
+KEPT = 96
+"""Messages a rank: more than the longer window holds when the feed is asked six times a second."""
 SILENT_S = 5.0
-MOST_RANKS = 1024
-MOST_BYTES = 1 << 20
 
 
 class ProbeFeed:
@@ -34,18 +31,23 @@ class ProbeFeed:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self._reader = FeedReader(folder)
         self.forget()
+
+    def close(self) -> None:
+        """Let go of the feed's sockets."""
+        self._reader.close()
 
     def forget(self, since_s: float = 0.0) -> None:
         """Another engine, or none: messages before ``since_s`` are of the former one."""
         self._since_s = since_s
         self._ranks: dict[int, deque[Message]] = {}
-        self._read: dict[str, int] = {}
         self._moved: tuple[int, float] | None = None
         self.window: Window | None = None
         self.gauges: Gauges | None = None
         self.pinned: bool | None = None
+        self.depths: tuple[int | None, int | None] = (None, None)
+        """Depth in use and depth pinned by the console."""
         self.candidate_steps: tuple[int, ...] = ()
         self.status = rig.ProbeStatus()
 
@@ -79,16 +81,17 @@ class ProbeFeed:
             depth=None if newest.depth is None else float(newest.depth),
         )
         self.pinned = True if newest.pinned is not None else False if newest.adaptive else None
+        self.depths = (newest.depth, newest.pinned)
         self.candidate_steps = newest.capabilities.candidate_steps
         self._follow(leader)
 
     def _follow(self, leader: deque[Message]) -> None:
         """Renew the window when a round has been done since the last look."""
         newest = leader[-1]
-        if self._moved is not None and self._moved[0] == newest.rounds_done:
+        if self._moved is not None and self._moved[0] == rounds_done(newest):
             return
         first = self._moved is None
-        self._moved = (newest.rounds_done, newest.at_s)
+        self._moved = (rounds_done(newest), newest.at_s)
         if first or len(leader) < 2:
             return
         ranks = [(_back(kept, TIMES_WINDOW_S), kept[-1]) for _, kept in sorted(self._ranks.items()) if len(kept) > 1]
@@ -98,32 +101,23 @@ class ProbeFeed:
 
     def _take(self, message: Message) -> None:
         kept = self._ranks.setdefault(message.rank, deque(maxlen=KEPT))
-        if kept and (kept[-1].setting != message.setting or message.rounds_done < kept[-1].rounds_done):
+        if kept and (setting(kept[-1]) != setting(message) or rounds_done(message) < rounds_done(kept[-1])):
             # Another depth, drafter or process: figures before and after must not be mixed.
             kept.clear()
             self.window = None
         kept.append(message)
 
     def _new_messages(self) -> list[Message]:
+        """The newest of each rank that has not been seen."""
         found = []
-        try:
-            names = [entry.name for entry in os.scandir(self._folder) if entry.name.startswith("probe-")]
-        except OSError:
-            return []
-        for name in sorted(names)[:MOST_RANKS]:
-            if not name.endswith(".json"):
-                continue
-            path = self._folder / name
-            try:
-                stamp = path.stat()
-                if self._read.get(name) == stamp.st_mtime_ns or stamp.st_size > MOST_BYTES:
-                    continue
-                body = path.read_bytes()
-            except OSError:
-                continue
-            self._read[name] = stamp.st_mtime_ns
-            message = decode(body)
-            if message is not None and message.at_s >= self._since_s:
+        for message in self._reader.poll():
+            kept = self._ranks.get(message.rank)
+            known = kept is not None and (kept[-1].pid, kept[-1].seq, kept[-1].at_s) == (
+                message.pid,
+                message.seq,
+                message.at_s,
+            )
+            if not known and message.at_s >= self._since_s:
                 found.append(message)
         return found
 
@@ -133,25 +127,3 @@ def _back(kept: deque[Message], seconds: float) -> Message:
     newest = kept[-1]
     within = [message for message in kept if newest.at_s - message.at_s <= seconds]
     return within[0] if len(within) > 1 else kept[-2]
-
-
-def status(newest: list[Message]) -> rig.ProbeStatus:
-    """What the probe can do: what every rank can."""
-    leader = newest[0]
-    hooks = dict(leader.hooks)
-    for message in newest:
-        for name, state in message.hooks.items():
-            if state != "on":
-                hooks[name] = state if message is leader else f"rank {message.rank}: {state}"
-    capabilities = [message.capabilities for message in newest]
-    return rig.ProbeStatus(
-        present=True,
-        why="",
-        ranks=len(newest),
-        version=leader.probe,
-        depth_live=all(entry.depth_live for entry in capabilities),
-        depth_why=next((entry.depth_why for entry in capabilities if not entry.depth_live), ""),
-        swap_live=all(entry.swap_live for entry in capabilities),
-        swap_why=next((entry.swap_why for entry in capabilities if not entry.swap_live), ""),
-        hooks=hooks,
-    )

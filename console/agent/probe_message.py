@@ -1,105 +1,23 @@
-"""One message of the probe's feed (docs/architecture.md), and the readings between two of a rank's."""
+"""Readings between two messages of the probe's feed (docs/architecture.md)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from console import rig
 from console.agent.readings import RankWindow, Window, finite
-
-SCHEMA = 1
-
-
-class StageWindow(msgspec.Struct, frozen=True):
-    """A stage over the rank's own last rounds."""
-
-    count: int = 0
-    p50_ms: float | None = None
-    p95_ms: float | None = None
-    max_ms: float | None = None
+from console.engine.feed import Message, StageCounter
 
 
-class StageCounter(msgspec.Struct, frozen=True):
-    """A stage since the rank's start."""
-
-    count: int = 0
-    sum_ms: float = 0.0
-    window: StageWindow = StageWindow()
+def setting(message: Message) -> tuple[int, int | None, str]:
+    """What figures must not be mixed over: the process, its depth, its drafter."""
+    return message.pid, message.depth, message.drafter.checksum or message.drafter.path
 
 
-class AcceptanceCounter(msgspec.Struct, frozen=True):
-    """Acceptance since the rank's start; ``rounds`` counts request-rounds, ``steps`` batches."""
-
-    steps: int = 0
-    rounds: int = 0
-    drafted: int = 0
-    accepted: int = 0
-    tries: tuple[int, ...] = ()
-    hits: tuple[int, ...] = ()
-
-
-class Capabilities(msgspec.Struct, frozen=True):
-    """What can be changed live, and why not."""
-
-    depth_live: bool = False
-    depth_why: str = ""
-    candidate_steps: tuple[int, ...] = ()
-    swap_live: bool = False
-    swap_why: str = ""
-
-
-class Drafter(msgspec.Struct, frozen=True):
-    """The drafter that is loaded."""
-
-    path: str = ""
-    checksum: str = ""
-
-
-class Message(msgspec.Struct, frozen=True):
-    """What one rank says. Fields that this console does not know are passed over."""
-
-    schema: int
-    rank: int
-    pid: int
-    at_s: float
-    seq: int = 0
-    tp: int = 1
-    sglang: str = ""
-    probe: str = ""
-    hooks: dict[str, str] = {}
-    capabilities: Capabilities = Capabilities()
-    depth: int | None = None
-    pinned: int | None = None
-    adaptive: bool = False
-    stages: dict[str, StageCounter] = {}
-    acceptance: AcceptanceCounter = AcceptanceCounter()
-    drafter: Drafter = Drafter()
-    environment: dict[str, str] = {}
-
-    @property
-    def setting(self) -> tuple[int, int | None, str]:
-        """What figures must not be mixed over: the process, its depth, its drafter."""
-        return self.pid, self.depth, self.drafter.checksum or self.drafter.path
-
-    @property
-    def rounds_done(self) -> int:
-        """Grows with every round, by whichever hook is on."""
-        cycle = self.stages.get("cycle")
-        return self.acceptance.steps + (cycle.count if cycle is not None else 0)
-
-
-_DECODER = msgspec.json.Decoder(Message)
-
-
-def decode(body: bytes) -> Message | None:
-    """A message; ``None`` for anything else, and for one of another schema."""
-    try:
-        message = _DECODER.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    return message if message.schema == SCHEMA else None
+def rounds_done(message: Message) -> int:
+    """Grows with every round, by whichever hook is on."""
+    cycle = message.stages.get("cycle")
+    return message.acceptance.steps + (cycle.count if cycle is not None else 0)
 
 
 def stage_between(old: Message, new: Message, name: str, at_s: float) -> rig.Stage | None:

@@ -159,6 +159,8 @@ class Feed:
                 return True, "pong"
             case "depth":
                 return self._depth(payload.get("depth"))
+            case "stage":
+                return True, "nothing to read: a simulated drafter has no weights"
             case "swap":
                 return self._swap(payload.get("path"))
             case other:

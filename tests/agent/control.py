@@ -56,6 +56,20 @@ class KeptMeasure:
     def starts(self, profile):
         return [start for start in self.start_list if start.ready and start.profile == profile]
 
+    fingerprint = "0123456789ab"
+
+    def stage_totals(self):
+        return {}
+
+    def probe_status(self):
+        return rig.ProbeStatus(depth_why="no probe in this engine", swap_why="no probe in this engine")
+
+    def probe_depths(self):
+        return None, None, ()
+
+    def profile_changed(self, profile):
+        self.profile = profile
+
     def history(self, kind, since, until):
         import msgspec
 

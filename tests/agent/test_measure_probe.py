@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from console import rig
 from console.agent import figures
 from console.agent.probe_feed import ProbeFeed
-from console.agent.probe_message import decode
 from console.agent.readings import Readings
+from console.engine.feed import decode
 
 NOW = 1_800_000_000.0
 
@@ -153,7 +153,7 @@ def test_ranks_side_by_side(feed):
 
 
 def test_what_one_rank_cannot_no_one_can(feed):
-    feed.write(message(1, rank=1, hooks={"stages": "off: KeyError"}, capabilities={"swap_why": "no room"}), rank=1)
+    feed.write(message(1, rank=1, hooks={"acceptance": "on", "stages": "off: KeyError"}, capabilities={"swap_why": "no room"}), rank=1)
     feed.write(message(1), now_s=NOW + 1)
     found = feed.status
     assert (found.depth_live, found.swap_live, found.swap_why) == (False, False, "no room")
