@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -20,6 +21,7 @@ from console.errors import ConsoleError, ExitCode
 
 COMPARE_CHUNK_BYTES = 8 << 20
 SERVER_TIMEOUT_S = 5.0
+KEY_VARIABLE = "SGLANG_API_KEY"
 SERVER_LIMIT_BYTES = 4 << 20
 
 
@@ -105,12 +107,17 @@ def _server_target(url: str) -> tuple[TargetFacts, str]:
 
 def _get(url: str, route: str) -> dict[str, Any]:
     address = url.rstrip("/") + route
+    key = os.environ.get(KEY_VARIABLE, "")
+    request = urllib.request.Request(address, headers={"Authorization": f"Bearer {key}"} if key else {})  # noqa: S310 - checked
     try:
-        with urllib.request.urlopen(address, timeout=SERVER_TIMEOUT_S) as response:  # noqa: S310 - http(s) was checked
+        with urllib.request.urlopen(request, timeout=SERVER_TIMEOUT_S) as response:  # noqa: S310 - http(s) was checked
             answer = json.loads(response.read(SERVER_LIMIT_BYTES))
     except urllib.error.HTTPError as error:
         if error.code == 404:
             return {}
+        if error.code in {401, 403}:
+            todo = f"set {KEY_VARIABLE}, or name the target's folder with --target"
+            raise ConsoleError(f"{address} wants an API key", todo=todo, code=ExitCode.UNREACHABLE) from error
         raise ConsoleError(f"{address} answered {error.code}", code=ExitCode.UNREACHABLE) from error
     except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "reason", error)

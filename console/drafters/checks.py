@@ -64,7 +64,11 @@ def _c2(subject: Subject) -> Iterator[Check]:
 
 def _c3(subject: Subject) -> Iterator[Check]:
     theirs = subject.target.hidden_size if subject.target else None
-    yield compare("C3", subject.drafter.facts.fc_input, theirs, what="target hidden size")
+    facts = subject.drafter.facts
+    yield compare("C3", facts.fc_input, theirs, what="target hidden size")
+    if facts.target_hidden_null and facts.kind is Kind.LLAMA:
+        text = f'"target_hidden_size": null makes {LLAMA_CLASS} fail at its start: remove the key from config.json'
+        yield Check(id="C3", ok=False, severity="block", message=text, drafter="null", mendable=True)
 
 
 def _c5(subject: Subject) -> Iterator[Check]:

@@ -7,6 +7,7 @@ by SGLang's two loaders (``models/llama_eagle3.py`` and ``models/kimi_k25_eagle3
 from __future__ import annotations
 
 import enum
+import json
 import math
 from typing import Any
 
@@ -51,10 +52,12 @@ class DrafterFacts(msgspec.Struct, frozen=True, kw_only=True):
     hidden_size: int | None = None
     target_hidden_size: int | None = None
     target_hidden_null: bool = False
-    """``"target_hidden_size": null``: the Llama loader then skips sharing the embedding."""
+    """``"target_hidden_size": null``: the Llama loader multiplies with it and fails."""
     intermediate_size: int | None = None
     vocab_size: int | None = None
     draft_vocab_size: int | None = None
+    head_key: bool = False
+    """The config has the key draft_vocab_size, with whatever value."""
     heads: int | None = None
     kv_heads: int | None = None
     head_dim: int | None = None
@@ -97,6 +100,11 @@ class DrafterFacts(msgspec.Struct, frozen=True, kw_only=True):
     def head_vocab(self) -> int | None:
         """Rows of the drafter's own head."""
         return self.draft_vocab_size if self.draft_vocab_size is not None else self.vocab_size
+
+    @property
+    def is_reduced(self) -> bool:
+        """It drafts from a part of the vocabulary."""
+        return bool(self.draft_vocab_size and self.vocab_size and self.draft_vocab_size < self.vocab_size)
 
     @property
     def shares_head(self) -> bool:
@@ -145,13 +153,27 @@ def parse_config(data: bytes) -> Json:
         raise UnreadableError("html", "config.json is an HTML page")
     if len(data) > CONFIG_LIMIT_BYTES:
         raise UnreadableError("bad-config", "config.json is larger than 1 MB")
+    data = data.removeprefix(b"\xef\xbb\xbf")
     try:
-        config = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
+        config = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise UnreadableError("bad-config", f"config.json is no JSON: {' '.join(str(error).split())[:120]}") from error
+        config = _python_json(data)
+        if config is None:
+            text = " ".join(str(error).split())[:120]
+            raise UnreadableError("bad-config", f"config.json is no JSON: {text}") from error
     if not isinstance(config, dict):
         raise UnreadableError("bad-config", "config.json holds no JSON object")
     return config
+
+
+def _python_json(data: bytes) -> object:
+    """What Python's own reader makes of it, as transformers does: it takes NaN and Infinity; ``None`` when it cannot either."""
+    if b"NaN" not in data and b"Infinity" not in data:
+        return None
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None
 
 
 class _Reader:
@@ -290,6 +312,7 @@ def drafter_facts(config: Json, tensor_names: frozenset[str] = frozenset()) -> D
         else body.integer("intermediate_size"),
         vocab_size=body.integer("vocab_size"),
         draft_vocab_size=top.integer("draft_vocab_size"),
+        head_key="draft_vocab_size" in config,
         heads=heads,
         kv_heads=body.integer("num_key_value_heads") or heads,
         head_dim=head_dim,

@@ -8,6 +8,7 @@ is far above any drafter's header and far below what could hurt.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from itertools import pairwise
@@ -79,7 +80,7 @@ def read_header(read_at: ReadAt, file_bytes: int) -> Header:
         UnreadableError: with the reason, when this is no complete safetensors file.
     """
     start = read_at(0, min(file_bytes, 512))
-    _refuse_lookalike(start, file_bytes)
+    refuse_lookalike(start, file_bytes)
     if file_bytes < 8 or len(start) < 8:
         raise UnreadableError("truncated", f"{file_bytes} bytes: too short to be a safetensors file")
     length = int.from_bytes(start[:8], "little")
@@ -99,8 +100,17 @@ def read_header(read_at: ReadAt, file_bytes: int) -> Header:
     return Header(tensors, 8 + length, metadata)
 
 
-def _refuse_lookalike(start: bytes, file_bytes: int) -> None:
-    """Name what people really have when a download went wrong."""
+def refuse_lookalike(start: bytes, file_bytes: int, *, pickled: bool = False) -> None:
+    """Name what people really have when a download went wrong.
+
+    Args:
+        start: the first bytes.
+        file_bytes: size of the file.
+        pickled: a zip or a pickle is what the name promises.
+
+    Raises:
+        UnreadableError: it is not the content that it is named after.
+    """
     if file_bytes == 0:
         raise UnreadableError("empty", "the file is empty")
     if start.startswith(LFS_POINTER):
@@ -109,6 +119,8 @@ def _refuse_lookalike(start: bytes, file_bytes: int) -> None:
         raise UnreadableError("lfs-pointer", f"a Git LFS pointer{size}, not the content: fetch it (git lfs pull)")
     if start.lstrip()[:1] == b"<":
         raise UnreadableError("html", "an HTML page saved under this name, not data: download it again")
+    if pickled:
+        return
     if start.startswith(b"PK\x03\x04"):
         raise UnreadableError("torch-zip", "a zip archive (torch's .bin format) under a safetensors name")
     if start.startswith((b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")) and b"." not in start[2:8]:
@@ -130,7 +142,31 @@ def _parse(text: bytes) -> tuple[dict[str, Tensor], dict[str, str]]:
                 tensors[name] = msgspec.json.decode(raw, type=Tensor)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             raise UnreadableError("bad-header", f"the entry {name[:80]!r} is malformed: {_short(error)}") from error
+    if text.count(b'"data_offsets"') > len(tensors) and (twice := _first_duplicate(text)):
+        raise UnreadableError("bad-header", f"the name {twice[:80]!r} stands twice in the header")
     return tensors, metadata
+
+
+def _first_duplicate(text: bytes) -> str:
+    """A tensor name that stands twice; the format forbids it and readers differ in which one they take."""
+
+    def refuse(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        if len(found := dict(pairs)) < len(pairs):
+            names = [name for name, _ in pairs]
+            raise _DuplicateError(next(name for name in names if names.count(name) > 1))
+        return found
+
+    try:
+        json.loads(text, object_pairs_hook=refuse)
+    except _DuplicateError as error:
+        return str(error)
+    except (ValueError, RecursionError):
+        return ""
+    return ""
+
+
+class _DuplicateError(Exception):
+    """Raised inside the JSON reader."""
 
 
 def _check_layout(tensors: dict[str, Tensor], data_bytes: int) -> None:

@@ -7,6 +7,8 @@ vocabulary, D head size. Source: ``models/llama_eagle3.py`` and ``models/kimi_k2
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from console.drafters.facts import DrafterFacts, Kind
 
 Shape = tuple[int, ...]
@@ -20,8 +22,9 @@ RENAMES = (
 FUSED = {
     "self_attn.qkv_proj": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
     "mlp.gate_up_proj": ("mlp.gate_proj", "mlp.up_proj"),
+    "self_attn.fused_qkv_a_proj_with_mqa": ("self_attn.q_a_proj", "self_attn.kv_a_proj_with_mqa"),
 }
-"""Checkpoints written by an engine may hold these fused; the loader takes them as they are."""
+"""Checkpoints written by an engine may hold these fused, the parts one below the other; the loader takes them as they are."""
 
 GROUPS = {"C4": ("fc.",), "C6": ("lm_head",), "C9": (".self_attn.",), "C10": (".mlp.",), "C13": ("embed_tokens",)}
 """Which check judges the shape of a tensor; everything else is C11."""
@@ -31,7 +34,14 @@ def canonical(name: str) -> str:
     """SGLang's name of a tensor."""
     for old, new in RENAMES:
         name = name.replace(old, new)
-    return name.removeprefix("model.")
+    return name if name.startswith("model.lm_head") else name.removeprefix("model.")
+
+
+def is_skipped(name: str, kind: Kind) -> bool:
+    """Whether the MLA loader drops a name on disk that the Llama one takes: it puts ``model.`` in front itself."""
+    if kind is not Kind.MLA or name.endswith((".d2t", ".t2d")):
+        return False
+    return name.startswith("model.") or "aux_norm_" in name
 
 
 def check_of(name: str) -> str:
@@ -74,6 +84,21 @@ def expected(facts: DrafterFacts) -> dict[str, Shape | None]:
     if facts.norm_before_fc and facts.kind is not Kind.MLA:
         required["input_norm.weight"] = _shape(states and states * facts.n_aux)
     return required
+
+
+def fused(required: Mapping[str, Shape | None]) -> dict[str, Shape | None]:
+    """The fused tensors that may stand in place of required ones: as many rows as their parts together."""
+    found: dict[str, Shape | None] = {}
+    for whole, parts in FUSED.items():
+        for name in required:
+            if f".{parts[0]}." not in f".{name}":
+                continue
+            shapes = [required.get(name.replace(parts[0], part)) for part in parts]
+            rows = [shape[0] for shape in shapes if shape]
+            first = shapes[0]
+            whole_shape = (sum(rows), *first[1:]) if first and len(rows) == len(parts) else None
+            found[name.replace(parts[0], whole)] = whole_shape
+    return found
 
 
 def optional(facts: DrafterFacts) -> dict[str, Shape | None]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from console.drafters.answer import Check
+from console.drafters.facts import MLA_CLASS, Kind
 from console.drafters.header import gigabytes
-from console.drafters.layout import FUSED, Shape, bytes_expected, check_of, expected, optional
+from console.drafters.layout import FUSED, Shape, bytes_expected, check_of, expected, fused, is_skipped, optional
+from console.drafters.quantised import accompanies, carried, holds
 from console.drafters.subject import Subject
-from console.drafters.vocabulary import fault_of
+from console.drafters.vocabulary import TYPE_CODES, fault_of
 
 SHAPE_TITLES = {"C4": "fc", "C6": "lm_head", "C9": "attention", "C10": "MLP", "C13": "embedding"}
 
@@ -24,32 +26,56 @@ def shapes(subject: Subject) -> Iterator[Check]:
             )
         return
     yield _missing(subject, required)
-    wanted = {**optional(drafter.facts), **required}
-    by_check: dict[str, list[tuple[str, Shape, Shape]]] = {}
-    judged: set[str] = set()
-    for name, shape in wanted.items():
-        if (have := drafter.shape(name)) is None or name in {"d2t", "t2d"}:
-            continue
-        judged.add(check_of(name))
-        if shape is not None and have != shape:
-            by_check.setdefault(check_of(name), []).append((name, have, shape))
+    yield from _skipped(subject)
+    sizes = _Sizes(subject, {**optional(drafter.facts), **fused(required), **required})
     for identity in ("C4", "C6", "C9", "C10", "C11", "C13"):
-        if identity == "C6" and (special := _lm_head(subject)):
-            yield special
-        elif identity in by_check:
-            name, have, shape = by_check[identity][0]
-            more = f" (and {len(by_check[identity]) - 1} more)" if len(by_check[identity]) > 1 else ""
+        special = _lm_head(subject) if identity == "C6" else None
+        if found := special or sizes.answer(identity):
+            yield found
+
+
+class _Sizes:
+    """Every tensor that is there against the shape wanted, sorted by the check that judges it."""
+
+    def __init__(self, subject: Subject, wanted: dict[str, Shape | None]) -> None:
+        drafter = subject.drafter
+        have = carried(drafter.weights.tensors)
+        self.wrong: dict[str, list[tuple[str, Shape, Shape]]] = {}
+        self.unknown: dict[str, str] = {}
+        self.judged: set[str] = set()
+        for name, shape in wanted.items():
+            if (tensor := have.get(name)) is None or name in {"d2t", "t2d"}:
+                continue
+            identity = check_of(name)
+            self.judged.add(identity)
+            if shape is None:
+                self.unknown.setdefault(identity, name)
+            elif not holds(tensor, shape, quantised=bool(drafter.facts.quantization)):
+                self.wrong.setdefault(identity, []).append((name, tensor.shape, shape))
+
+    def answer(self, identity: str) -> Check | None:
+        """What is wrong, else what cannot be told, else that it fits; ``None`` without such a tensor."""
+        if identity in self.wrong:
+            name, have, shape = self.wrong[identity][0]
+            more = f" (and {len(self.wrong[identity]) - 1} more)" if len(self.wrong[identity]) > 1 else ""
             text = f"{name} is {list(have)}, the config asks for {list(shape)}{more}"
-            yield Check(
-                id=identity,
-                ok=False,
-                severity="block",
-                message=text,
-                drafter=str(list(have)),
-                reference=str(list(shape)),
-            )
-        elif identity in judged and identity != "C11":
-            yield Check(id=identity, ok=True, severity="block", message=f"{SHAPE_TITLES[identity]} as the config says")
+            mine, theirs = str(list(have)), str(list(shape))
+            return Check(id=identity, ok=False, severity="block", message=text, drafter=mine, reference=theirs)
+        if identity in self.unknown:
+            text = f"the config does not say how large {self.unknown[identity]} has to be"
+            return Check(id=identity, ok=None, severity="block", message=text)
+        if identity in self.judged and identity != "C11":
+            return Check(id=identity, ok=True, severity="block", message=f"{SHAPE_TITLES[identity]} as the config says")
+        return None
+
+
+def _skipped(subject: Subject) -> Iterator[Check]:
+    """C11: names that this class's loader does not know although the other one does."""
+    drafter = subject.drafter
+    skipped = [name for name in drafter.weights.names_on_disk if is_skipped(name, drafter.facts.kind)]
+    if skipped:
+        text = f"{len(skipped)} tensors are named like {skipped[0]}, which {MLA_CLASS} skips: drop the prefix in a copy"
+        yield Check(id="C11", ok=False, severity="block", message=text, drafter=skipped[0], mendable=True)
 
 
 def _lm_head(subject: Subject) -> Check | None:
@@ -57,6 +83,22 @@ def _lm_head(subject: Subject) -> Check | None:
     drafter, facts = subject.drafter, subject.drafter.facts
     have = drafter.shape("lm_head.weight")
     if have is None:
+        if misplaced := drafter.shape("model.lm_head.weight"):
+            text = (
+                "lm_head is named model.lm_head.weight, which SGLang does not know: rename it, or the head stays random"
+            )
+            value = str(list(misplaced))
+            return Check(id="C6", ok=False, severity="block", message=text, drafter=value, mendable=True)
+        if facts.tie and facts.is_reduced:
+            reduced, full = facts.draft_vocab_size, facts.vocab_size
+            text = f"the head is tied to an embedding of {full} tokens, the draft vocabulary has {reduced}"
+            return Check(id="C6", ok=False, severity="block", message=text, drafter=reduced, reference=full)
+        if facts.kind is Kind.LLAMA and not facts.tie and not facts.head_key:
+            text = (
+                "lm_head borrowed from the target, but SGLang 0.5.23's Llama loader fails when draft_vocab_size is not in the"
+                ' config at all: add "draft_vocab_size": null'
+            )
+            return Check(id="C6", ok=False, severity="warn", message=text, drafter="absent", reference="null")
         if facts.shares_head:
             how = "tied to the embedding" if facts.tie else "borrowed from the target (draft_vocab_size is not set)"
             return Check(id="C6", ok=True, severity="block", message=f"lm_head {how}")
@@ -80,15 +122,17 @@ def _lm_head(subject: Subject) -> Check | None:
 
 def _missing(subject: Subject, required: dict[str, Shape | None]) -> Check:
     """C11: what the loader would leave random."""
-    have = set(subject.drafter.weights.tensors)
-    for fused, parts in FUSED.items():
+    have = set(carried(subject.drafter.weights.tensors))
+    for whole, parts in FUSED.items():
         for name in list(have):
-            if f".{fused}." in f".{name}":
-                have |= {name.replace(fused, part) for part in parts}
+            if f".{whole}." in f".{name}":
+                have |= {name.replace(whole, part) for part in parts}
     gone = sorted(name for name in required if name not in have and check_of(name) != "C6")
     if not gone:
         return Check(id="C11", ok=True, severity="block", message=f"all {len(required)} required tensors are there")
     text = f"missing: {', '.join(gone[:8])}{' ...' if len(gone) > 8 else ''}; SGLang would keep random weights there in silence"
+    if any(".experts." in name for name in have):
+        text += " (the file holds a mixture of experts; SGLang's EAGLE-3 loaders are dense)"
     return Check(
         id="C11", ok=False, severity="block", message=text, drafter=f"{len(gone)} missing", reference=len(required)
     )
@@ -103,16 +147,18 @@ def c7(subject: Subject) -> Iterator[Check]:
     mendable = False
     if not drafter.has_header or vocab is None:
         ok, text = None, "the vocabulary map is not known"
-    elif entries is None and (reduced is None or reduced >= vocab):
+    elif reduced is not None and reduced > vocab:
+        mine, text = reduced, f"draft_vocab_size {reduced} is more than the vocabulary of {vocab}"
+    elif entries is None and (reduced is None or reduced == vocab):
         ok, text = True, "full vocabulary, no d2t needed"
     elif entries is None:
         mine, text = "missing", f"d2t is missing: {reduced} draft tokens would stand for tokens 0..{reduced} of {vocab}"
     elif facts.head_vocab is not None and entries != (facts.head_vocab,):
-        mine = entries[0] if entries else 0
+        mine = entries[0] if len(entries) == 1 else str(list(entries))
         text = f"d2t has {mine} entries, the draft vocabulary {facts.head_vocab}"
         mendable = reduced is None and (drafter.shape("lm_head.weight") or (0,))[0] == mine
     elif drafter.d2t is None and drafter.local:
-        text = f"d2t is {drafter.weights.tensors['d2t'].dtype}, integers are needed"
+        text = _d2t_dtype(drafter.weights.tensors["d2t"].dtype)
     elif drafter.d2t is None:
         yield Check(
             id="C7", ok=None, severity="warn", message="d2t has the right length; its content is not read remotely"
@@ -124,6 +170,13 @@ def c7(subject: Subject) -> Iterator[Check]:
     yield Check(
         id="C7", ok=ok, severity="block", message=text, drafter=mine, reference=facts.head_vocab, mendable=mendable
     )
+
+
+def _d2t_dtype(dtype: str) -> str:
+    """Why the map's values could not be taken: SGLang adds them to int64 positions, which torch does for few types."""
+    if dtype in TYPE_CODES:
+        return "d2t could not be read"
+    return f"d2t is {dtype}; signed integers are needed" + (", torch does not add this type" if dtype[0] == "U" else "")
 
 
 def c8(subject: Subject) -> Iterator[Check]:
@@ -147,11 +200,11 @@ def c12(subject: Subject) -> Iterator[Check]:
     drafter = subject.drafter
     if not drafter.has_header:
         return
-    known = {*expected(drafter.facts), *optional(drafter.facts)}
-    known |= {
-        name.replace(part, fused) for name in known for fused, parts in FUSED.items() for part in parts if part in name
-    }
+    required = expected(drafter.facts)
+    known = {*required, *optional(drafter.facts), *fused(required)}
     strange = sorted(name for name in drafter.weights.tensors if name not in known)
+    if drafter.facts.quantization:
+        strange = [name for name in strange if not accompanies(name, known)]
     text = (
         f"not used by SGLang: {', '.join(strange[:5])}{' ...' if len(strange) > 5 else ''}"
         if strange

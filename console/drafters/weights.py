@@ -6,14 +6,15 @@ import re
 
 import msgspec
 
-from console.drafters.header import Header, Tensor, UnreadableError, gigabytes, read_header
+from console.drafters.header import Header, Tensor, UnreadableError, gigabytes, read_header, refuse_lookalike
 from console.drafters.layout import canonical
 from console.drafters.source import Checkpoint, File, reader
 
 INDEX = "model.safetensors.index.json"
 INDEX_LIMIT_BYTES = 4 << 20
 MAX_SHARDS = 512
-SKIPPED = re.compile(r"(^|/)(training_state|optimizer|scheduler|rng_state|trainer_state).*|.*\.(pth|ckpt)$")
+SKIPPED_STATE = re.compile(r"(^|/)(training_state|training_args|optimizer|scheduler|rng_state|trainer_state)")
+SKIPPED = re.compile(SKIPPED_STATE.pattern + r".*|.*\.(pth|ckpt)$")
 """Training leftovers: never needed for serving, often larger than the drafter."""
 
 
@@ -23,6 +24,8 @@ class Weights(msgspec.Struct, frozen=True):
     tensors: dict[str, Tensor] = {}
     places: dict[str, tuple[str, int]] = {}
     """Canonical name -> (file, byte offset of its data)."""
+    names_on_disk: tuple[str, ...] = ()
+    """As the files have them."""
     files: tuple[File, ...] = ()
     unreadable: str = ""
     """Why there is no usable header; everything else is empty then."""
@@ -48,7 +51,7 @@ def read_weights(checkpoint: Checkpoint) -> Weights:
     try:
         shards, shard_of, remarks = _choose(checkpoint, names)
         if not shards:
-            return _without_safetensors(names, tuple(notes))
+            return _without_safetensors(checkpoint, names, tuple(notes))
         return _merge(checkpoint, [names[name] for name in shards], shard_of, tuple(notes + remarks))
     except UnreadableError as error:
         return Weights(unreadable=str(error), unreadable_kind=error.kind, notes=tuple(notes))
@@ -59,13 +62,7 @@ def _choose(checkpoint: Checkpoint, names: dict[str, File]) -> tuple[list[str], 
     present = [name for name in names if name.endswith(".safetensors") and not SKIPPED.fullmatch(name)]
     if INDEX not in names:
         return present, {}, []
-    text = checkpoint.read(INDEX, 0, INDEX_LIMIT_BYTES + 1)
-    if len(text) > INDEX_LIMIT_BYTES:
-        raise UnreadableError("bad-index", f"{INDEX} is larger than 4 MB")
-    try:
-        shard_of = msgspec.json.decode(text, type=_Index).weight_map
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise UnreadableError("bad-index", f"{INDEX} is malformed: {' '.join(str(error).split())[:100]}") from error
+    shard_of = _index_of(checkpoint, INDEX)
     wanted = sorted(set(shard_of.values()))
     missing = [name for name in wanted if name not in names]
     if missing:
@@ -78,13 +75,40 @@ class _Index(msgspec.Struct):
     weight_map: dict[str, str]
 
 
-def _without_safetensors(names: dict[str, File], notes: tuple[str, ...]) -> Weights:
-    torch_files = [name for name in names if name.endswith(".bin") and not SKIPPED.fullmatch(name)]
-    if torch_files:
-        return Weights(torch_only=torch_files[0], notes=notes)
-    return Weights(
-        unreadable="no weights here: neither *.safetensors nor *.bin", unreadable_kind="missing", notes=notes
-    )
+def _index_of(checkpoint: Checkpoint, name: str) -> dict[str, str]:
+    """Tensor name -> file, of an index."""
+    text = checkpoint.read(name, 0, INDEX_LIMIT_BYTES + 1)
+    if len(text) > INDEX_LIMIT_BYTES:
+        raise UnreadableError("bad-index", f"{name} is larger than 4 MB")
+    try:
+        return msgspec.json.decode(text, type=_Index).weight_map
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise UnreadableError("bad-index", f"{name} is malformed: {' '.join(str(error).split())[:100]}") from error
+
+
+OTHER_FORMATS = (".bin", ".pt", ".pth", ".ckpt", ".gguf")
+TORCH_INDEX = "pytorch_model.bin.index.json"
+
+
+def _without_safetensors(checkpoint: Checkpoint, names: dict[str, File], notes: tuple[str, ...]) -> Weights:
+    """Only another format is there, or nothing: looked at as far as telling a file from a pointer to one."""
+    others = [name for name in names if name.endswith(OTHER_FORMATS) and not SKIPPED_STATE.match(name)]
+    if TORCH_INDEX in names:
+        wanted = sorted(set(_index_of(checkpoint, TORCH_INDEX).values()))
+        if missing := [name for name in wanted if name not in names]:
+            raise UnreadableError("missing-shard", f"{', '.join(missing[:5])} named in {TORCH_INDEX} but missing")
+    if not others:
+        text = "no weights here: neither *.safetensors nor *.bin"
+        return Weights(unreadable=text, unreadable_kind="missing", notes=notes)
+    for name in others[:MAX_SHARDS]:
+        if names[name].size_bytes is None:
+            raise UnreadableError("missing", f"{name} cannot be read (a dangling link?)")
+        if checkpoint.path is not None:
+            try:
+                refuse_lookalike(checkpoint.read(name, 0, 512), names[name].size_bytes or 0, pickled=True)
+            except UnreadableError as error:
+                raise UnreadableError(error.kind, f"{name}: {error}") from error
+    return Weights(torch_only=others[0], notes=notes)
 
 
 def _merge(checkpoint: Checkpoint, files: list[File], shard_of: dict[str, str], notes: tuple[str, ...]) -> Weights:
@@ -96,13 +120,22 @@ def _merge(checkpoint: Checkpoint, files: list[File], shard_of: dict[str, str], 
             raise UnreadableError("bad-index", f"the index puts {raw[:80]!r} into {shard}, which does not hold it")
     tensors: dict[str, Tensor] = {}
     places: dict[str, tuple[str, int]] = {}
+    on_disk: list[str] = []
+    twice: dict[str, str] = {}
     for name, header in headers.items():
         for raw, tensor in header.tensors.items():
             if shard_of and shard_of.get(raw) != name:
                 continue
-            tensors[canonical(raw)] = tensor
-            places[canonical(raw)] = (name, header.data_start + tensor.data_offsets[0])
-    return Weights(tensors=tensors, places=places, files=tuple(files), notes=notes)
+            if (plain := canonical(raw)) in places:
+                twice.setdefault(plain, f"{places[plain][0]} and {name}")
+            on_disk.append(raw)
+            tensors[plain] = tensor
+            places[plain] = (name, header.data_start + tensor.data_offsets[0])
+    if twice:
+        first, where = next(iter(twice.items()))
+        more = f" and {len(twice) - 1} more" if len(twice) > 1 else ""
+        notes = (*notes, f"{first}{more} stands twice ({where}): which one is loaded depends on the order of reading")
+    return Weights(tensors=tensors, places=places, names_on_disk=tuple(on_disk), files=tuple(files), notes=notes)
 
 
 def _header_of(checkpoint: Checkpoint, file: File) -> Header:

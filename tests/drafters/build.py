@@ -8,7 +8,22 @@ import struct
 from pathlib import Path
 from typing import Any
 
-BYTES = {"BF16": 2, "F16": 2, "F32": 4, "I64": 8, "I32": 4, "BOOL": 1, "U8": 1, "F8_E4M3": 1, "F4": 0.5}
+BYTES = {
+    "BF16": 2,
+    "F16": 2,
+    "F32": 4,
+    "I64": 8,
+    "I32": 4,
+    "I16": 2,
+    "I8": 1,
+    "BOOL": 1,
+    "U8": 1,
+    "U16": 2,
+    "U32": 4,
+    "U64": 8,
+    "F8_E4M3": 1,
+    "F4": 0.5,
+}
 Tensors = dict[str, tuple[str, list[int]]]
 
 TINY: dict[str, Any] = {
