@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "explain": ("explain", "Post-mortem of a saved server log."),
     "baseline": ("baseline", "Measure this rig without speculation: what every break-even rests on."),
     "calibrate": ("calibrate", "Measure cost and acceptance at each depth; the best depth per concurrency."),
+    "history": ("history", "What was done to the rig and what befell it: operations, events, starts, crashes, runs."),
     "check": ("check", "Will this drafter fit? The verdict from config and header, before the download."),
     "pull": ("pull", "Download a drafter from the hub: resumable, proven."),
     "profiles": ("profiles", "List, show and manage tuning profiles."),

@@ -218,10 +218,8 @@ def write(folder: Path, report: CrashReport, *, kept: int = KEPT) -> CrashReport
         OSError: the folder cannot be written.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    name, number = report.id, 1
-    while (folder / (name + SUFFIX)).exists():
-        number += 1
-        name = f"{report.id}.{number}"
+    same = [_order(path.stem)[1] for path in _paths(folder) if _order(path.stem)[0] == report.id]
+    name = f"{report.id}.{max(same) + 1}" if same else report.id
     report = msgspec.structs.replace(report, id=name)
     files.replace_text(folder / (name + SUFFIX), msgspec.json.format(msgspec.json.encode(report), indent=1))
     for old in _paths(folder)[:-kept]:
