@@ -132,10 +132,8 @@ class Engine:
         self.drafter_since_s = time.time()
 
     def pin(self, depth: int | None) -> None:
-        """Hold a depth, or give the choice back to the policy."""
+        """Hold a depth, or give the choice back to the policy; an engine without requests has no round to change at."""
         self.pinned = depth
-        target = depth if depth is not None else self.policy.depth if self.policy else self.options.depth
-        self._switch(target, "pinned" if depth is not None else "adaptive")
 
     def submit(self, request: Request) -> None:
         """Queue a request."""
@@ -245,8 +243,12 @@ class Engine:
         return 1
 
     def _depth_for(self, batch: int) -> int:
-        if self.pinned is None and self.policy:
+        if self.pinned is not None:
+            self._switch(self.pinned, "pinned")
+        elif self.policy:
             self._switch(self.policy.depth_for(batch), "adaptive")
+        else:
+            self._switch(self.options.depth, "adaptive")
         return self.depth
 
     def _switch(self, depth: int, by: str) -> None:

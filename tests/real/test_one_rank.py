@@ -110,7 +110,8 @@ def test_a_drafter_of_another_shape_is_refused_or_taken_back(serving):
 
 @pytest.mark.parametrize("depth", [1])
 def test_depth_changes_width_and_acceptance(serving, depth):
-    serving.must("depth", str(depth), "--yes")
+    with Load(serving.url, serving.places.checkpoints, clients=1):
+        serving.must("depth", str(depth), "--yes")
     snapshot = serving.wait(lambda s: s.engine.state is EngineState.READY, 240, "ready after the depth change")
     assert snapshot.operation is not None
     assert snapshot.operation.state is OperationState.DONE, snapshot.operation

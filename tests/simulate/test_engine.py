@@ -145,7 +145,20 @@ def test_pinning_the_depth_changes_width_cost_and_acceptance(tmp_path):
     assert 75 <= speeds[len(speeds) // 2] <= 80
     assert any("Switch adaptive runtime state: steps 2 -> 0" in line for line in rig.lines)
     rig.engine.pin(None)
+    rig.run(1)
     assert rig.engine.depth == 2
+
+
+def test_without_requests_a_pinned_depth_waits_for_the_next_round(tmp_path):
+    config = tmp_path / "tiers.json"
+    config.write_text('{"1": {"candidate_steps": [1, 2, 3]}}')
+    rig = own("--speculative-adaptive", "--speculative-adaptive-config", str(config), clients="none")
+    rig.engine.pin(3)
+    rig.run(5)
+    assert (rig.engine.pinned, rig.engine.depth) == (3, 2)
+    rig.engine.submit(Request("r", prompt_tokens=4, max_tokens=8, arrived_s=rig.now))
+    rig.run(1)
+    assert rig.engine.depth == 3
 
 
 def test_sglangs_policy_moves_with_acceptance_only(tmp_path):

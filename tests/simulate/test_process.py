@@ -191,7 +191,9 @@ def test_depth_and_swap_commands(start, eagle):
     assert ok
     assert len(acks) == 8
     assert all(ack["ok"] for ack in acks)
-    assert engine.get("/server_info")[1]["internal_states"][0]["speculative_num_steps"] == 3
+    deadline = time.monotonic() + 3
+    while engine.get("/server_info")[1]["internal_states"][0]["speculative_num_steps"] != 3:
+        assert time.monotonic() < deadline
     assert engine.get("/server_info")[1]["speculative_num_steps"] == 2
     before = engine.get("/weights_checker", {"action": "checksum", "selector": "draft"})[1]["per_engine_checksum"]
     ok, acks = engine.command(2, {"op": "swap", "path": "sim/kimi-k2-instruct-eagle3"})
