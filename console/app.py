@@ -26,7 +26,6 @@ from console.screens.agent import Agent, CannotBeginError, Connect
 from console.screens.base import ConsoleScreen, Dialog
 from console.screens.deck import DeckScreen
 from console.screens.feed import Feed, Fresh, Lost
-from console.screens.notice import Notice
 from console.screens.operator import Accepted, Operator, Previewed, Refused
 from console.screens.plain import AsciiOnly
 from console.screens.possible import CHECKED, Now, possible
@@ -93,6 +92,7 @@ class ConsoleApp(App[None]):
         """Why the app ended by itself."""
         self.operations = Operator(self)
         self._feed = Feed(connect, self.post_message)
+        self._deck = DeckScreen()
         self._ascii = AsciiOnly(enabled=ascii_only)
         self._connected = False
         self._lost_why = ""
@@ -105,7 +105,7 @@ class ConsoleApp(App[None]):
 
     def get_default_screen(self) -> Screen[None]:
         """The deck."""
-        return DeckScreen(id="deck-screen")
+        return self._deck
 
     def begin(self) -> None:
         """The deck is there: connect when the first frame is on the terminal."""
@@ -185,7 +185,7 @@ class ConsoleApp(App[None]):
     @property
     def on_deck(self) -> bool:
         """The deck is in front."""
-        return isinstance(self.screen, DeckScreen)
+        return self.screen is self._deck
 
     @property
     def shown(self) -> Snapshot | None:
@@ -256,7 +256,7 @@ class ConsoleApp(App[None]):
         """The row above the deck."""
         from panels.text import age, clock
 
-        notice = self.screen_stack[0].query_one(Notice)
+        notice = self._deck.notice
         silent_s = time.monotonic() - self._feed.received_s
         if self.latest is None:
             if self._lost_why:

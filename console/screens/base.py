@@ -63,4 +63,5 @@ class Dialog(_Shared, ModalScreen[Result], Generic[Result]):
         width: 84; max-width: 96%; height: auto; max-height: 90%;
         padding: 1 2; background: $surface; border: round $primary;
     }
+    Dialog > .box > KeyBar { dock: none; margin-top: 1; background: $surface; }
     """

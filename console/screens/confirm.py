@@ -42,7 +42,7 @@ class ConfirmScreen(Dialog[bool]):
             with VerticalScroll():
                 yield PreviewPanel(self._preview)
             yield Sentence(id="effect")
-        yield KeyBar()
+            yield KeyBar()
 
     def show(self, snapshot: Snapshot) -> None:
         """Keep the effect true while the question stands: requests come and go."""

@@ -61,10 +61,15 @@ class DeckScreen(ConsoleScreen[None]):
         ),
     ]
 
+    def __init__(self) -> None:
+        super().__init__(id="deck-screen")
+        self.notice = Notice()
+        self._deck = Deck()
+
     def compose(self) -> ComposeResult:
         """Notice, panels, keys."""
-        yield Notice()
-        yield Deck()
+        yield self.notice
+        yield self._deck
         yield KeyBar()
 
     def on_mount(self) -> None:
@@ -73,7 +78,7 @@ class DeckScreen(ConsoleScreen[None]):
 
     def show(self, snapshot: Snapshot) -> None:
         """Draw on all panels in sight."""
-        self.query_one(Deck).show(snapshot)
+        self._deck.show(snapshot)
 
     # ------------------------------------------------------------------------------------------ operations
 

@@ -21,9 +21,13 @@ class Notice(Panel):
         self._frame = Frame.NONE
         self._snapshot = Snapshot()
         self._row: Row = ()
+        self._said: tuple[str, str] | None = None
 
     def say(self, word: str = "", text: str = "", role: str = "warn") -> None:
         """Show a word that is seen at once and a text beside it; nothing without a word."""
+        if (word, text) == self._said:
+            return
+        self._said = (word, text)
         mark = glyphs.active().warn if role != "accent" else glyphs.active().busy
         self._row = ((f" {mark} {word}", role), (f"  {clean(text)}", "text")) if word else ()
         self.display = bool(word)

@@ -55,7 +55,7 @@ class SaveScreen(Dialog[str]):
             yield Sentence(summary(snapshot))
             yield Input(value=snapshot.engine.profile, placeholder="name", select_on_focus=True)
             yield Sentence(id="problem")
-        yield KeyBar()
+            yield KeyBar()
 
     def on_mount(self) -> None:
         """Type at once."""

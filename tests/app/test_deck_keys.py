@@ -110,7 +110,7 @@ async def test_screens_open_draw_and_close(size: tuple[int, int]) -> None:
             await until(lambda kind=screen: isinstance(app.screen, kind), screen.__name__)
             rows = screen_text(app).splitlines()
             assert len(rows) == size[1]
-            assert rows[-1].strip(), f"{screen.__name__} has no keys"
+            assert any("esc " in row for row in rows), f"{screen.__name__} does not say how to leave"
             for _ in range(3):
                 if not isinstance(app.screen, DeckScreen):
                     await pilot.press("escape")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 
-import msgspec
 import pytest
 
 from console import rig
@@ -14,7 +13,7 @@ from console.screens.agent import CannotBeginError
 from console.screens.deck import DeckScreen
 from console.screens.possible import CHECKED
 from console.screens.small import SmallScreen
-from tests.app.fake import FakeAgent, FakeShelf, idle, make, operation, screen_text, serving, shows, until, with_engine
+from tests.app.fake import FakeAgent, FakeShelf, make, operation, screen_text, serving, shows, until, with_engine
 
 HOSTILE = "[bold red]x[/] \x1b[2J\x1b]0;t\x07 \u202eevil\u200b [/nothing] [@click=app.exit]go[/] é\u0301\u0301\u0301 \U0001f1e9"
 
@@ -208,14 +207,12 @@ async def test_worker_errors_are_told_and_the_app_goes_on() -> None:
         assert app.is_running
 
 
-@pytest.mark.parametrize("state", list(rig.EngineState))
-async def test_every_engine_state_draws_at_the_smallest_size(state: rig.EngineState) -> None:
+async def test_every_engine_state_draws_at_the_smallest_size() -> None:
     agent = FakeAgent()
     app = make(agent)
-    async with app.run_test(size=(60, 20)) as pilot:
-        agent.push(
-            with_engine(msgspec.structs.replace(serving(), engine=idle().engine), state=state, model="m/BigTarget")
-        )
-        await until(lambda: app.latest is not None, "a snapshot")
-        await pilot.pause()
-        assert "leave" in screen_text(app)
+    async with app.run_test(size=(60, 20)):
+        for number, state in enumerate(rig.EngineState, start=100):
+            agent.push(with_engine(serving(seq=number), state=state))
+            await until(lambda seq=number: app.latest is not None and app.latest.seq == seq, state.value)
+            await shows(app, "NO ENGINE" if state is rig.EngineState.NONE else state.value.upper())
+            assert "leave" in screen_text(app)

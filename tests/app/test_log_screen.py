@@ -6,6 +6,8 @@ import asyncio
 import re
 import time
 
+import pytest
+
 from console.app import ConsoleApp
 from console.errors import ConsoleError
 from console.screens.log import PAGE_LINES, LogScreen
@@ -44,7 +46,8 @@ async def test_follows_the_end_and_holds_where_one_reads() -> None:
         await shows(app, "line 5099")
 
 
-async def test_pages_back_to_the_beginning_and_forward_to_the_end() -> None:
+async def test_pages_back_to_the_beginning_and_forward_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("console.screens.log.PAGE_LINES", 100)
     agent = FakeAgent()
     agent.log_file.count = 5000
     app = make(agent)
@@ -53,9 +56,9 @@ async def test_pages_back_to_the_beginning_and_forward_to_the_end() -> None:
         await shows(app, "line 4999")
         await pilot.press("home")
         await shows(app, "line 0 ")
-        for _ in range(90):
+        for _ in range(6):
             await pilot.press("pagedown")
-        await until(lambda: _last(app) > 2000, "the second page")
+        await until(lambda: _last(app) > 110, "the second page")
         await pilot.press("end")
         await shows(app, "line 4999")
 
@@ -130,7 +133,7 @@ async def test_a_flood_is_passed_over_in_bounded_memory_without_a_stall() -> Non
         await shows(app, "line 9999")
         served = agent.log_file.served
         longest = 0.0
-        ticks = 8
+        ticks = 5
         for _ in range(ticks):
             agent.log_file.count += 25_000
             before = time.monotonic()
