@@ -86,7 +86,9 @@ def _server_target(url: str) -> tuple[TargetFacts, str]:
     info = _get(url, "/server_info") or _get(url, "/get_server_info")
     model = str(info.get("model_path") or "")
     facts = TargetFacts(origin=url, name=str(info.get("served_model_name") or model))
-    if model and Path(model).is_dir():
+    if isinstance(simulated := info.get("simulated_target"), dict):
+        facts = target_facts(simulated, origin=f"{url} (simulated {model})", name=model)
+    elif model and Path(model).is_dir():
         facts = msgspec.structs.replace(_file_target(model), origin=f"{url} ({model})")
     elif model:
         try:

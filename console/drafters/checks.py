@@ -62,10 +62,17 @@ def _c2(subject: Subject) -> Iterator[Check]:
     yield Check(id="C2", ok=right, severity="block", message=text, drafter="EAGLE3", reference=algorithm)
 
 
+def _why_unknown(subject: Subject) -> str:
+    """Why a fact of the target is not there."""
+    if subject.target is None:
+        return "the target is not known"
+    return f"of the target: {subject.target.problem}" if subject.target.problem else "the target's config does not say"
+
+
 def _c3(subject: Subject) -> Iterator[Check]:
     theirs = subject.target.hidden_size if subject.target else None
     facts = subject.drafter.facts
-    yield compare("C3", facts.fc_input, theirs, what="target hidden size")
+    yield compare("C3", facts.fc_input, theirs, what="target hidden size", unknown=_why_unknown(subject))
     if facts.target_hidden_null and facts.kind is Kind.LLAMA:
         text = f'"target_hidden_size": null makes {LLAMA_CLASS} fail at its start: remove the key from config.json'
         yield Check(id="C3", ok=False, severity="block", message=text, drafter="null", mendable=True)
@@ -78,7 +85,7 @@ def _c5(subject: Subject) -> Iterator[Check]:
         text = f"vocabulary {ours}, the target has {theirs}: padding? make sure both use the same tokenizer"
         yield Check(id="C5", ok=False, severity="warn", message=text, drafter=ours, reference=theirs)
     else:
-        yield compare("C5", ours, theirs, what="vocabulary")
+        yield compare("C5", ours, theirs, what="vocabulary", unknown=_why_unknown(subject))
     t2d = subject.drafter.shape("t2d")
     if t2d is not None and ours and t2d != (ours,):
         text = f"t2d has {t2d[0] if t2d else 0} entries, vocab_size is {ours}"

@@ -15,6 +15,21 @@ if TYPE_CHECKING:
     from console.simulate.engine import Engine
     from console.simulate.traffic import Request
 
+TARGET_CONFIG = {
+    "architectures": ["KimiK25ForConditionalGeneration"],
+    "model_type": "kimi_k25",
+    "text_config": {
+        "model_type": "kimi_k2",
+        "hidden_size": 7168,
+        "vocab_size": 163840,
+        "num_hidden_layers": 61,
+        "max_position_embeddings": 131072,
+        "torch_dtype": "bfloat16",
+    },
+    "vision_config": {},
+}
+"""Geometry of the target that is simulated; there is no folder to read it from."""
+
 SYLLABLES = ("ba", "ke", "li", "mo", "nu", "ra", "se", "to")
 
 
@@ -77,6 +92,7 @@ def server_info(engine: Engine, startup_s: dict[str, float]) -> dict[str, Any]:
     return {
         **flat,
         "simulated": True,
+        "simulated_target": TARGET_CONFIG,
         "launch_command": " ".join(_masked(options.argv)),
         "status": "ready",
         "max_total_num_tokens": options.max_total_tokens,
