@@ -35,7 +35,8 @@ class SaveScreen(Dialog[str]):
 
     HEADING: ClassVar[str] = "Save a profile"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "save", "save", id="yes", key_display="enter", tooltip="Write it"),
+        # The box takes enter for itself and says so by an event; ctrl+s is what keeps the key in the last line.
+        Binding("ctrl+s,enter", "save", "save", id="yes", key_display="enter", tooltip="Write it"),
         Binding("escape", "leave", "no", id="no", tooltip="Write nothing"),
     ]
     DEFAULT_CSS = """

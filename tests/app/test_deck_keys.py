@@ -260,6 +260,7 @@ async def test_save_what_runs_now() -> None:
         await shows(app, "BigTarget")
         await pilot.press("s")
         await shows(app, "Profile story as it runs now, drafter second, depth 3")
+        await shows(app, "enter save  esc no")
         await pilot.press("enter")
         await shows(app, "there is a profile story")
         assert app.shelf.saved == []  # type: ignore[attr-defined]
