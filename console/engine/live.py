@@ -14,6 +14,7 @@ import msgspec
 
 from console import rig
 from console.engine.feed import FeedReader, status
+from console.engine.http import EngineUnreachable
 from console.engine.logtext import sanitize
 from console.errors import ConsoleError
 
@@ -173,7 +174,7 @@ class LiveControl:
             began = time.monotonic()
             try:
                 self._write(number, payload)
-                accepted = await self._client.set_internal_state({KEY: number}, deadline_s=deadline_s)
+                accepted = await self._post(number, deadline_s)
                 acks = await self._acks(number, deadline_s - (time.monotonic() - began), all_refused=not any(accepted))
             finally:
                 self._clean(number)
@@ -193,6 +194,16 @@ class LiveControl:
             checksums={rank: ack.checksum for rank, ack in sorted(acks.items())},
             round_trip_s=time.monotonic() - began,
         )
+
+    async def _post(self, number: int, deadline_s: float) -> list[bool]:
+        """Hand the number over; once more when the connection broke, since the ranks execute a number only once.
+
+        A connection that was idle may be closed by the server at the moment it is used again.
+        """
+        try:
+            return await self._client.set_internal_state({KEY: number}, deadline_s=deadline_s)
+        except EngineUnreachable:
+            return await self._client.set_internal_state({KEY: number}, deadline_s=deadline_s)
 
     def _next_number(self) -> int:
         """Later than any before, also those of an earlier agent."""

@@ -82,11 +82,13 @@ class Agreement:
         missing = [rank for rank, vote in votes.items() if vote is None]
         if missing and not late:
             return None
-        against = [f"rank {rank}: {vote['why']}" for rank, vote in votes.items() if vote is not None and vote["why"]]
-        against += [f"rank {rank}: no answer within {self._deadline_s:g} s" for rank in missing]
+        against = {rank: str(vote["why"]) for rank, vote in votes.items() if vote is not None and vote["why"]}
+        against |= dict.fromkeys(missing, f"no answer within {self._deadline_s:g} s")
+        if len(against) == self._ranks and len(set(against.values())) == 1:
+            return Verdict(go=False, why=next(iter(against.values())))
         if not against and len({vote["of"] for vote in votes.values() if vote is not None}) > 1:
-            against.append("the ranks see different files")
-        return Verdict(go=not against, why="; ".join(against))
+            return Verdict(go=False, why="the ranks see different files")
+        return Verdict(go=not against, why="; ".join(f"rank {rank}: {why}" for rank, why in sorted(against.items())))
 
 
 def _read(decision: Path) -> Verdict | None:

@@ -39,9 +39,10 @@ class Faults:
         self._hooks = hooks
         self._stages = stages
         self._swap = swap
+        self._muted: set[str] = set()
 
     def execute(self, payload: dict[str, Any], *_: Any) -> Outcome:
-        """``{"op": "fault", "kind": "raise" | "refuse" | "slow" | "clear", "rank": R, ...}``."""
+        """``{"op": "fault", "kind": "raise" | "refuse" | "slow" | "mute" | "clear", "rank": R, ...}``."""
         if not allowed():
             return Outcome(ok=False, message=f"faults are refused without {VARIABLE}=1")
         if payload.get("rank") not in (None, self._rank):
@@ -53,6 +54,8 @@ class Faults:
             self._swap.refuse[str(payload.get("phase", "ready"))] = "a test asked this rank to refuse"
         elif kind == "slow" and self._stages is not None:
             self._stages.slow_s = float(payload.get("ms", 0)) / 1e3
+        elif kind == "mute":
+            self._mute(on=bool(payload.get("on")))
         elif kind == "clear":
             self._swap.refuse.clear()
             if self._stages is not None:
@@ -60,3 +63,14 @@ class Faults:
         else:
             return Outcome(ok=False, message=f"no such fault: {kind!r}")
         return Outcome(ok=True, message="set")
+
+    def _mute(self, *, on: bool) -> None:
+        """Everything but the commands stops, or what was stopped so goes on: to measure what the probe costs."""
+        for name, hook in self._hooks.items():
+            if on and hook.on and name != "commands":
+                hook.disable("muted by a test")
+                self._muted.add(name)
+            elif not on and name in self._muted:
+                hook.enable()
+        if not on:
+            self._muted.clear()
