@@ -9,7 +9,7 @@ import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
@@ -177,9 +177,17 @@ def _explained(message: str) -> str:
         what = f"expected {wanted}, got {TYPES.get(got['got'], got['got'])}"
     elif bound := _BOUND.search(what):
         what = f"must be {bound['bound']}"
+    elif "Invalid enum value" in what and (choices := _choices(path)):
+        what = f"must be {' or '.join(choices)}"
     elif "matching regex" in what and path == "name":
         what = "must be 1 to 64 letters, digits, '.', '_' or '-', and begin with a letter or digit"
     return f"{path}: {what}" if path else what
+
+
+def _choices(path: str) -> tuple[str, ...]:
+    """The words that a key may have; none for one that takes other values."""
+    kind = keys.known().get(tuple(path.split(".")))
+    return tuple(f'"{word}"' for word in get_args(kind)) if get_origin(kind) is Literal else ()
 
 
 def _plain(text: str) -> str:

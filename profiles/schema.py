@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -53,6 +53,11 @@ class EngineSection(Section, frozen=True):
     """Seconds between SIGTERM and SIGKILL of the engine's own process tree."""
     start_timeout_s: float = 0.0
     """0: a start is never given up on its own."""
+    restart: Literal["never", "on-crash"] = "never"
+    """Whether an engine that died by itself is launched again; never after a stop, or when the cause would repeat."""
+    restart_limit: Count = 3
+    """Launches by the policy within :attr:`restart_window_s`; then it is left dead."""
+    restart_window_s: Positive = 3600.0
     simulated: bool = False
 
 
@@ -100,6 +105,15 @@ class Guard(Section, frozen=True):
     """Roll back when accept_len falls below this share of what it was before the change."""
 
 
+class AlarmSection(Section, frozen=True):
+    """What happens when an alarm rises or is over, besides showing it."""
+
+    command: tuple[str, ...] = ()
+    """Program and arguments, no shell; gets the alarm as JSON on its standard input."""
+    timeout_s: Positive = 10.0
+    """It is ended when it takes longer."""
+
+
 class Profile(Section, frozen=True):
     """One tuning profile."""
 
@@ -109,5 +123,6 @@ class Profile(Section, frozen=True):
     speculation: Speculation = Speculation()
     targets: TargetsSection = TargetsSection()
     guard: Guard = Guard()
+    alarm: AlarmSection = AlarmSection()
     measured: dict[str, object] = {}
     """Written by baseline and calibration runs; never edited by hand."""

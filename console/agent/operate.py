@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import time
 import uuid
@@ -237,8 +238,15 @@ class Operator:
         self._run = Run(operation, lambda _operation: self._changed(), self._clock)
         self._record(operation)
         self._task = asyncio.create_task(self._do(self._actions[kind], args, self._run), name=f"operation {kind}")
+        self._task.add_done_callback(functools.partial(self._close_unbegun, self._run))
         self._changed()
         return operation
+
+    def _close_unbegun(self, run: Run, _task: asyncio.Task[None]) -> None:
+        """A task that is cancelled before its first step never runs: its operation ends here."""
+        if run.operation.state is OperationState.RUNNING:
+            run.end(OperationState.CANCELLED if run.cancelled else OperationState.FAILED, "ended before it began")
+            self._record(run.operation)
 
     def _refuse_if_busy(self) -> None:
         if self.running and self.operation is not None:

@@ -128,9 +128,9 @@ def test_a_damaged_report_hides_no_other(tmp_path):
     assert len(damaged) == 2
     assert "20200101-000000.json is damaged" in damaged[0]
     assert crash_report.find(tmp_path, good.id[:6]).id == good.id
-    with pytest.raises(ConsoleError, match="no crash report '2020' - .*is damaged"):
+    with pytest.raises(ConsoleError, match=r"no crash report '2020' - .*is damaged"):
         crash_report.find(tmp_path, "2020")
-    with pytest.raises(ConsoleError, match="no crash report '../../etc'"):
+    with pytest.raises(ConsoleError, match=r"no crash report '\.\./\.\./etc'"):
         crash_report.find(tmp_path, "../../etc")
 
 
