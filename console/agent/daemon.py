@@ -15,6 +15,7 @@ from typing import Any
 from console import rig
 from console.agent import actions, agentlog, changes, measurements
 from console.agent.aftermath import Aftermath
+from console.agent.crash_report import Death
 from console.agent.events import EventLog
 from console.agent.gpus import open_source
 from console.agent.handle import Handle, Measured, engine_client
@@ -24,6 +25,7 @@ from console.agent.operate import Operator
 from console.agent.prepare import Preparer
 from console.agent.probe_control import ProbeControl
 from console.agent.publish import Publisher
+from console.agent.recovery import Recover, Recovery
 from console.agent.relaunch import Relauncher
 from console.agent.stopping import Patience
 from console.agent.supervise import Supervisor
@@ -82,7 +84,7 @@ class Daemon:
             changed=self.publisher.changed,
             patience=patience,
             client=client,
-            on_death=self._aftermath.died,
+            on_death=self._died,
         )
         live = live or ProbeControl(self.supervisor, paths.probe, measure.probe_status, measure.probe_depths)
         relauncher = Relauncher(self.supervisor, preparer or Preparer(paths, simulated=simulated), measure, live)
@@ -91,6 +93,7 @@ class Daemon:
                 "launch": actions.Launch(relauncher, load or _load_profile),
                 "stop": actions.Stop(relauncher),
                 "restart": actions.Restart(relauncher),
+                "recover": Recover(relauncher),
                 "depth": changes.Depth(relauncher, live),
                 "swap": changes.Swap(relauncher, live),
                 "baseline": measurements.Baseline(relauncher, live, measure, paths),
@@ -101,6 +104,11 @@ class Daemon:
             record=measure.record_operation,
             changed=self.publisher.changed,
         )
+        self._recovery = Recovery(self.supervisor, self.operator, self.events, history=measure.history)
+
+    def _died(self, death: Death) -> None:
+        self._aftermath.died(death)
+        self._recovery.died(death)
 
     def _snapshot(self) -> rig.Snapshot:
         tail = self.supervisor.tail
@@ -152,6 +160,7 @@ class Daemon:
         finally:
             socket_path.unlink(missing_ok=True)  # noqa: ASYNC240
             self.publisher.close()
+            await self._recovery.close()
             await self._aftermath.close()
             await self.operator.close()
             publishing.cancel()
