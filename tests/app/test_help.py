@@ -108,10 +108,12 @@ async def test_a_click_on_the_footer_is_a_key() -> None:
     async with app.run_test(size=(120, 36)) as pilot:
         agent.push(serving())
         await shows(app, "READY")
+        await shows(app, "d drafters")
         column = screen_text(app).splitlines()[-1].index("d drafters")
         await pilot.click(offset=(column + 2, 35))
         await until(lambda: isinstance(app.screen, DraftersScreen), "the drafters")
         await pilot.press("escape")
+        await shows(app, "[ ] depth")
         column = screen_text(app).splitlines()[-1].index("[ ] depth")
         await pilot.click(offset=(column + 2, 35))
         await until(lambda: agent.asked, "the preview")
