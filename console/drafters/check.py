@@ -86,8 +86,8 @@ def _server_target(url: str) -> tuple[TargetFacts, str]:
     info = _get(url, "/server_info") or _get(url, "/get_server_info")
     model = str(info.get("model_path") or "")
     facts = TargetFacts(origin=url, name=str(info.get("served_model_name") or model))
-    if isinstance(simulated := info.get("simulated_target"), dict):
-        facts = target_facts(simulated, origin=f"{url} (simulated {model})", name=model)
+    if info.get("simulated") and (config := _simulated_target(url)):
+        facts = target_facts(config, origin=f"{url} (simulated {model})", name=model)
     elif model and Path(model).is_dir():
         facts = msgspec.structs.replace(_file_target(model), origin=f"{url} ({model})")
     elif model:
@@ -105,6 +105,13 @@ def _server_target(url: str) -> tuple[TargetFacts, str]:
         version=str(info.get("version") or ""),
     )
     return facts, str(info.get("speculative_draft_model_path") or "")
+
+
+def _simulated_target(url: str) -> dict[str, Any]:
+    """The geometry a simulated engine claims; there is no folder to read it from."""
+    simulated = _get(url, "/model_info").get("simulated")
+    config = simulated.get("target") if isinstance(simulated, dict) else None
+    return config if isinstance(config, dict) else {}
 
 
 def _get(url: str, route: str) -> dict[str, Any]:

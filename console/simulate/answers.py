@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from console.simulate.engine import Engine
     from console.simulate.traffic import Request
 
-TARGET_CONFIG = {
+TARGET_CONFIG: dict[str, Any] = {
     "architectures": ["KimiK25ForConditionalGeneration"],
     "model_type": "kimi_k25",
     "text_config": {
@@ -92,7 +92,6 @@ def server_info(engine: Engine, startup_s: dict[str, float]) -> dict[str, Any]:
     return {
         **flat,
         "simulated": True,
-        "simulated_target": TARGET_CONFIG,
         "launch_command": " ".join(_masked(options.argv)),
         "status": "ready",
         "max_total_num_tokens": options.max_total_tokens,
@@ -121,8 +120,8 @@ def model_info(engine: Engine) -> dict[str, Any]:
         "weight_version": "default",
         "load_format": "auto",
         "model_type": "kimi_k25",
-        "architectures": ["KimiK25ForConditionalGeneration"],
-        "simulated": True,
+        "architectures": TARGET_CONFIG["architectures"],
+        "simulated": {"target": TARGET_CONFIG},
     }
 
 

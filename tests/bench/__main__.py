@@ -1,4 +1,4 @@
-"""``python -m tests.bench [startup|steady|log|codec ...]``: all of them without a name; under ten minutes."""
+"""``python -m tests.bench [startup|steady|log|codec|hostile ...]``: all of them without a name; under ten minutes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.bench import codec, log_reader, startup, steady
+from tests.bench import codec, hostile, log_reader, startup, steady
 from tests.bench.rig import Rig
 from tests.fake_nvml import build
 
-NAMES = ("startup", "steady", "log", "codec")
+NAMES = ("startup", "steady", "log", "codec", "hostile")
 
 
 def main(names: list[str]) -> int:
@@ -41,6 +41,8 @@ def main(names: list[str]) -> int:
             log_reader.run()
         if "codec" in wanted:
             codec.run(snapshots)
+        if "hostile" in wanted:
+            hostile.run()
     print(f"\n{time.monotonic() - begin:.0f} s in all", file=sys.stderr)
     return 0
 

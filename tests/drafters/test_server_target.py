@@ -129,7 +129,7 @@ def test_what_is_no_server_info(tmp_path, server, body):
 
 
 def test_the_simulated_target_has_a_geometry(tmp_path, server):
-    server.info = {"model_path": "sim/Kimi-K2.5", "simulated": True, "simulated_target": TARGET_CONFIG, "tp_size": 8,
+    server.info = {"model_path": "sim/Kimi-K2.5", "simulated": {"target": TARGET_CONFIG}, "tp_size": 8,
                    "speculative_algorithm": "EAGLE3"}  # fmt: skip
     judgement, _ = check(str(folder(tmp_path / "d", config(KIMI), base_model="sim/Kimi-K2.5")), target=server.url)
     assert judgement.verdict is Verdict.RESTART
