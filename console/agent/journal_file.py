@@ -15,9 +15,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SCHEMA_VERSION = 1
-SERIES = ("cycle_ms", "draft_ms", "verify_ms", "extend_ms", "accept_len", "depth", "tok_s", "running", "queued")
-"""Columns of ``series`` after its time."""
+SCHEMA_VERSION = 2
+SERIES = (
+    "cycle_ms",
+    "draft_ms",
+    "verify_ms",
+    "extend_ms",
+    "accept_len",
+    "depth",
+    "tok_s",
+    "running",
+    "queued",
+    "power_w",
+)
+"""Columns of ``series`` after its time; ``power_w`` is of all GPUs together."""
+UPGRADES = {1: "ALTER TABLE series ADD COLUMN power_w REAL;"}
+"""What makes a file of a version one of the next."""
 LOCK_TIMEOUT_S = 2.0
 
 CREATE = f"""
@@ -70,18 +83,40 @@ def _prepare(connection: sqlite3.Connection) -> None:
     tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if version == 0 and not tables:
         connection.executescript(f"BEGIN IMMEDIATE; {CREATE} COMMIT;")
-    elif version != SCHEMA_VERSION:
+        return
+    while version in UPGRADES:
+        connection.executescript(f"BEGIN IMMEDIATE; {UPGRADES[version]} PRAGMA user_version = {version + 1}; COMMIT;")
+        version += 1
+    if version != SCHEMA_VERSION:
         raise UnusableError(f"it has schema {version}, this console writes {SCHEMA_VERSION}")
 
 
 @contextlib.contextmanager
 def open_for_reading(path: Path) -> Iterator[sqlite3.Connection]:
     """The journal beside a writer, read-only; also for commands that run without an agent."""
-    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=LOCK_TIMEOUT_S)
+    connection = _connect_for_reading(path)
     try:
         yield connection
     finally:
         connection.close()
+
+
+def _connect_for_reading(path: Path) -> sqlite3.Connection:
+    """A read-only connection; a file beside which SQLite may make none (a copy on read-only media) is read as it is."""
+    uri = path.resolve().as_uri()
+    connection = sqlite3.connect(f"{uri}?mode=ro", uri=True, timeout=LOCK_TIMEOUT_S, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA schema_version")
+    except sqlite3.OperationalError as error:
+        connection.close()
+        unmakeable = error.sqlite_errorcode & 0xFF in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}
+        if not unmakeable or not path.exists() or Path(f"{path}-wal").exists():
+            raise
+        return sqlite3.connect(f"{uri}?immutable=1", uri=True, timeout=LOCK_TIMEOUT_S, check_same_thread=False)
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
 
 
 def move_aside(path: Path) -> Path:

@@ -287,7 +287,14 @@ def series_of(snapshot: rig.Snapshot) -> tuple[float | None, ...]:
         fresh(load.tok_s),
         fresh(load.running),
         fresh(load.queued),
+        _power_w(snapshot.gpus),
     )
+
+
+def _power_w(gpus: tuple[rig.Gpu, ...]) -> float | None:
+    """Of all GPUs together; ``None`` when one that answers does not tell, because the rest would be taken for all."""
+    known = [gpu.power_w for gpu in gpus if gpu.state == "ok"]
+    return None if not known or None in known else sum(value for value in known if value is not None)
 
 
 # -------------------------------------------------------------------------------------------- reading
@@ -314,14 +321,17 @@ def read_history(
         return []
     try:
         with journal_file.open_for_reading(path) as connection:
-            rows = connection.execute(QUERIES[kind], (since_s, min(until_s, 1e300), limit)).fetchall()
+            cursor = connection.execute(QUERIES[kind], (since_s, min(until_s, 1e300), limit))
+            names = [entry[0] for entry in cursor.description]
+            rows = cursor.fetchall()
     except sqlite3.Error as error:
         if str(error).startswith("no such table"):
             return []  # begun this moment
         raise ConsoleError(f"the history in {path} cannot be read", why=str(error)) from error
     rows.reverse()
     if kind == "series":
-        return [dict(zip(("at_s", *SERIES), row, strict=True)) for row in rows]
+        # An older journal has fewer columns; it is upgraded by the next agent, not by who reads.
+        return [dict.fromkeys(SERIES) | dict(zip(names, row, strict=True)) for row in rows]
     return list(_decoded(row[0] for row in rows))
 
 
