@@ -95,9 +95,10 @@ def test_a_swap_to_the_better_drafter_shows_in_accept_len(serving):
     assert snapshot.operation is not None
     assert snapshot.operation.state is OperationState.DONE, snapshot.operation
     assert snapshot.engine.drafter.endswith("drafter-b")
-    snapshot, *_, result = under_load(serving)
+    snapshot, *_, lines, result = under_load(serving)
     assert result.accept_len > before + 0.5
-    assert snapshot.acceptance.accept_len.value == pytest.approx(result.accept_len, abs=0.6)
+    # SGLang's policy moves the depth meanwhile, and accept_len with it: the window shown is one of those in the log
+    assert min(lines) - 0.3 <= snapshot.acceptance.accept_len.value <= max(lines) + 0.3
 
 
 def test_a_drafter_of_another_shape_is_refused_or_taken_back(serving):
