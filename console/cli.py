@@ -30,6 +30,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "baseline": ("baseline", "Measure this rig without speculation: what every break-even rests on."),
     "calibrate": ("calibrate", "Measure cost and acceptance at each depth; the best depth per concurrency."),
     "history": ("history", "What was done to the rig and what befell it: operations, events, starts, crashes, runs."),
+    "env": ("env", "The engine's environment: asked for, launcher, each worker, and where they differ."),
+    "replay": ("replay", "The deck on a recorded history: seek, pause, step."),
     "check": ("check", "Will this drafter fit? The verdict from config and header, before the download."),
     "pull": ("pull", "Download a drafter from the hub: resumable, proven."),
     "profiles": ("profiles", "List, show and manage tuning profiles."),

@@ -17,6 +17,8 @@ import msgspec
 
 from console import rig
 from console.agent import left
+from console.agent.ledger import Entry
+from console.environment import Matrix
 from console.errors import ConsoleError, ExitCode
 from console.paths import RigPaths, rig_names
 
@@ -166,6 +168,15 @@ class AgentClient:
         query = urlencode({name: value for name, value in wanted.items() if value is not None})
         rows: list[dict[str, Any]] = self._ask("GET", f"/v1/history?{query}", timeout_s=OPERATION_S)
         return rows
+
+    def environment(self) -> Matrix:
+        """The engine's environment: asked for, launcher, each worker."""
+        return _decode(msgspec.json.Decoder(Matrix), self._raw("GET", "/v1/environment"))
+
+    def runs(self, kind: str = "", limit: int = 50) -> list[Entry]:
+        """The newest baselines and calibrations, oldest of them first."""
+        query = urlencode({"kind": kind, "limit": limit})
+        return _decode(msgspec.json.Decoder(list[Entry]), self._raw("GET", f"/v1/runs?{query}"))
 
     # ------------------------------------------------------------------------------------------ operations
 

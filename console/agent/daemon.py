@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from console import rig
-from console.agent import actions, agentlog, changes, measurements
+from console.agent import actions, agentlog, changes, environments, ledger, measurements
 from console.agent.aftermath import Aftermath
 from console.agent.crash_report import Death
 from console.agent.events import EventLog
@@ -29,6 +29,7 @@ from console.agent.recovery import Recover, Recovery
 from console.agent.relaunch import Relauncher
 from console.agent.stopping import Patience
 from console.agent.supervise import Supervisor
+from console.environment import Matrix
 from console.errors import ConsoleError, ExitCode
 from console.paths import RigPaths
 from profiles.schema import Profile
@@ -71,6 +72,7 @@ class Daemon:
         period_s: float = 0.5,
     ) -> None:
         self.name = paths.name
+        self._paths = paths
         self.simulated = simulated
         self._measure = measure
         self._ended = asyncio.Event()
@@ -131,6 +133,21 @@ class Daemon:
     def history(self, kind: str, since: float, until: float) -> list[dict[str, Any]]:
         """Rows of the journal. Blocks."""
         return self._measure.history(kind, since, until)
+
+    async def environment(self) -> Matrix:
+        """The engine's environment, process by process."""
+        record = self.supervisor.record
+        ours = record is not None and not self.supervisor.attached_url
+        profile = record.configuration.profile if record is not None and ours else None
+        identity = record.identity if record is not None and ours else None
+        pid = identity.pid if identity is not None else None
+        why = self._measure.probe_status().why
+        reported = self._measure.environments()
+        return await asyncio.to_thread(environments.matrix, profile, pid, reported, probe_why=why)
+
+    def runs(self, kind: str, limit: int) -> list[ledger.Entry]:
+        """The newest baselines and calibrations, oldest of them first. Blocks."""
+        return [entry for entry in ledger.read(self._paths) if kind in ("", entry.kind)][-limit:]
 
     def stop(self) -> None:
         """End the agent soon; the engine lives."""

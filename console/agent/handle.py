@@ -42,6 +42,9 @@ class Measured(Protocol):
     def stage_totals(self) -> dict[str, tuple[float, int]]:
         """Seconds and rounds of each stage of speculation since the engine's start."""
 
+    def environments(self) -> dict[int | None, dict[str, str]]:
+        """By rank, the speed-relevant environment that its probe reports; the launcher's under ``None``."""
+
     def probe_status(self) -> rig.ProbeStatus:
         """What the probe in the engine can do now."""
 

@@ -15,9 +15,11 @@ from aiohttp import web
 
 from console import __version__, rig
 from console.agent import export, logpage
+from console.agent.ledger import Entry
 from console.agent.operate import BusyError, NoReturnError, Operator, RefusedError
 from console.agent.publish import Publisher
 from console.engine.logtext import sanitize
+from console.environment import Matrix
 from console.errors import ConsoleError, ExitCode
 
 log = logging.getLogger(__name__)
@@ -25,6 +27,8 @@ log = logging.getLogger(__name__)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 MOST_BODY_BYTES = 64 * 1024
 HISTORY_KINDS = frozenset({"operations", "events", "series", "starts"})
+RUNS_SENT = 50
+"""Runs in an answer when no number was asked for."""
 STATUS = {ExitCode.USAGE: 422, ExitCode.NO: 422, ExitCode.UNREACHABLE: 404, ExitCode.FAILED: 500}
 """HTTP status by exit code, for what has none of its own."""
 
@@ -46,6 +50,12 @@ class Rig(Protocol):
     def history(self, kind: str, since: float, until: float) -> list[dict[str, Any]]:
         """Rows of the journal. Blocks."""
 
+    async def environment(self) -> Matrix:
+        """The engine's environment, process by process."""
+
+    def runs(self, kind: str, limit: int) -> list[Entry]:
+        """Baselines and calibrations, oldest first. Blocks."""
+
     def stop(self) -> None:
         """End the agent soon."""
 
@@ -59,6 +69,8 @@ def application(daemon: Rig) -> web.Application:
     app.router.add_get("/v1/stream", routes.stream)
     app.router.add_get("/v1/log", routes.log)
     app.router.add_get("/v1/history", routes.history)
+    app.router.add_get("/v1/environment", routes.environment)
+    app.router.add_get("/v1/runs", routes.runs)
     app.router.add_post("/v1/preview", routes.preview)
     app.router.add_post("/v1/operations", routes.operate)
     app.router.add_post("/v1/operations/cancel", routes.cancel)
@@ -127,6 +139,15 @@ class Routes:
             )
         since, until = _seconds(request, "since", 0.0), _seconds(request, "until", 1e11)
         return _json(await asyncio.to_thread(self._rig.history, kind, since, until))
+
+    async def environment(self, _request: web.Request) -> web.Response:
+        """The engine's environment: asked for, launcher, workers."""
+        return _json(await self._rig.environment())
+
+    async def runs(self, request: web.Request) -> web.Response:
+        """The ledger's newest runs, oldest of them first."""
+        kind = request.query.get("kind", "")
+        return _json(await asyncio.to_thread(self._rig.runs, kind, _whole(request, "limit") or RUNS_SENT))
 
     async def preview(self, request: web.Request) -> web.Response:
         """What an operation would do."""

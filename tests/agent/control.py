@@ -27,6 +27,7 @@ class KeptMeasure:
     def __init__(self):
         self.handles, self.batches, self.operations, self.events, self.start_list = [], [], {}, [], []
         self.held = {}
+        self.reported = {}
         self.http_answered_at_s = None
         self.http_error = ""
 
@@ -60,6 +61,9 @@ class KeptMeasure:
 
     def stage_totals(self):
         return {}
+
+    def environments(self):
+        return {None: {}, **self.reported}
 
     def probe_status(self):
         return rig.ProbeStatus(depth_why="no probe in this engine", swap_why="no probe in this engine")

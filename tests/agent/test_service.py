@@ -10,8 +10,8 @@ import time
 import msgspec
 import pytest
 
-from console import rig
-from console.agent import service
+from console import calibration, rig
+from console.agent import ledger, service
 from console.agent.client import AgentClient, AgentError, AgentGoneError, choose, connect, who
 from console.errors import ConsoleError, ExitCode
 from console.paths import RigPaths
@@ -82,6 +82,28 @@ async def test_the_whole_life_over_the_socket(served):
     with pytest.raises(AgentError, match="nothing to cancel") as late:
         await ask(served.client.cancel)
     assert late.value.status == 409
+
+
+async def test_environment_and_runs_come_over_the_socket(served):
+    nothing = await ask(served.client.environment)
+    assert (nothing.variables, nothing.launcher_why) == ((), "no process of the engine's is on this box")
+    found = profile()
+    env = msgspec.structs.replace(found.engine.env, set={**found.engine.env.set, "NCCL_ALGO": "Ring"})
+    served.add(msgspec.structs.replace(found, engine=msgspec.structs.replace(found.engine, env=env)))
+    done = await served.do("launch", profile="fake")
+    assert done.state is OperationState.DONE, done.message
+    served.measure.reported = {0: {"NCCL_ALGO": "Ring"}, 1: {}}
+    matrix = await ask(served.client.environment)
+    assert "worker 1 lacks NCCL_ALGO" in matrix.differences
+    assert next(v for v in matrix.variables if v.name == "NCCL_ALGO").launcher == "Ring"
+    speed = calibration.speed_of([80.0, 82.0])
+    cell = calibration.Cell(depth=0, concurrency=1, stream_tok_s=speed, total_tok_s=speed)
+    for at_s in (1.0, 2.0, 3.0):
+        run = calibration.Calibration(at_s, "f", "d", "p", "s", (cell,))
+        ledger.write(served.paths, kind="calibrate", by="ann", profile="fake", result=run)
+    runs = await ask(served.client.runs, "calibrate", 2)
+    assert [entry.result.at_s for entry in runs] == [2.0, 3.0]
+    assert await ask(served.client.runs, "baseline") == []
 
 
 async def test_errors_are_one_line_with_an_exit_code(served):
