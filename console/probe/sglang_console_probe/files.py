@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
 READ_LIMIT_BYTES = 64 * 1024
+
+
+def _temporary(path: Path) -> Path:
+    """A name beside it that nobody else writes to."""
+    return path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
 
 
 def write_whole(path: Path, body: bytes) -> None:
@@ -16,7 +22,7 @@ def write_whole(path: Path, body: bytes) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = _temporary(path)
     temporary.write_bytes(body)
     temporary.replace(path)
 
@@ -27,7 +33,7 @@ def create_whole(path: Path, body: bytes) -> bool:
     Raises:
         OSError: it cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = _temporary(path)
     temporary.write_bytes(body)
     try:
         os.link(temporary, path)

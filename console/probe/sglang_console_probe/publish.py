@@ -39,6 +39,8 @@ class Publisher:
         self._wake = threading.Event()
         self._socket: Any = None
         self._seq = 0
+        self._thread: threading.Thread | None = None
+        self._stopped = False
 
     def start(self) -> None:
         """Begin. Without a socket the file goes on alone."""
@@ -48,7 +50,17 @@ class Publisher:
         except Exception as error:
             self.hook.disable(f"file only: {reason(error)}")
             logger.warning("The console's probe publishes by file only: %s", reason(error))
-        threading.Thread(target=self._run, name="console-probe", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name="console-probe", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread and close the socket. The engine never does: the thread ends with its process."""
+        self._stopped = True
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join()
+        if self._socket is not None:
+            self._socket.context.destroy(linger=0)
 
     def soon(self) -> None:
         """Something an operator waits for has changed."""
@@ -70,6 +82,8 @@ class Publisher:
         while failures < 3:
             changed = self._wake.wait(PERIOD_S)
             self._wake.clear()
+            if self._stopped:
+                return
             try:
                 self.hook.spring()
                 self._publish(to_file=changed or self._seq % FILE_EVERY == 0)
