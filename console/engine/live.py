@@ -181,7 +181,7 @@ class LiveControl:
         silent = [rank for rank in range(self._tp) if rank not in acks]
         refused = {rank: sanitize(ack.message) for rank, ack in sorted(acks.items()) if not ack.ok}
         if refused:
-            raise ConsoleError(f"cannot {what}", why=_reasons(refused))
+            raise ConsoleError(f"cannot {what}", why=_reasons(refused, self._tp))
         if silent:
             who = "no rank has answered"
             if len(silent) < self._tp:
@@ -259,8 +259,8 @@ def _folder(path: str) -> str:
     return str(Path(path).resolve()) if Path(path).is_dir() else path
 
 
-def _reasons(refused: Mapping[int, str]) -> str:
+def _reasons(refused: Mapping[int, str], ranks: int) -> str:
     """One reason when all ranks have the same, else each with its rank."""
-    if len(set(refused.values())) == 1:
+    if len(refused) == ranks and len(set(refused.values())) == 1:
         return next(iter(refused.values()))
     return "; ".join(f"rank {rank}: {why}" for rank, why in refused.items())
