@@ -24,6 +24,10 @@ NAMES = {
     "right_square_bracket": "]",
     "slash": "/",
     "question_mark": "?",
+    "comma": ",",
+    "full_stop": ".",
+    "less_than_sign": "<",
+    "greater_than_sign": ">",
     "escape": "esc",
     "pageup": "pgup",
     "pagedown": "pgdn",
@@ -55,18 +59,25 @@ def key_name(keys: str) -> str:
 def groups(app: App[None], screen: Screen[object]) -> list[Group]:
     """The keys of a screen, of the lists on it, and of the app; ``now`` says whether they do something at this moment."""
 
+    def works(binding: Binding, node: object) -> bool:
+        check = getattr(node, "check_action", None)
+        return check is None or check(binding.action.rpartition(".")[2], ()) is not False
+
     def lines(bindings: list[BindingType], node: object) -> tuple[Line, ...]:
-        out = []
-        for binding in bindings:
-            if isinstance(binding, Binding) and (binding.tooltip or binding.description):
-                check = getattr(node, "check_action", None)
-                now = check is None or check(binding.action.rpartition(".")[2], ()) is not False
-                out.append(Line(key_name(binding.key), binding.tooltip or binding.description, now))
-        return tuple(out)
+        return tuple(
+            Line(key_name(binding.key), binding.tooltip or binding.description, works(binding, node))
+            for binding in bindings
+            if isinstance(binding, Binding) and (binding.tooltip or binding.description)
+        )
 
     found = []
     own = _own(type(screen))
-    taken = {key for binding in own if isinstance(binding, Binding) for key in binding.key.split(",")}
+    taken = {
+        key
+        for binding in own
+        if isinstance(binding, Binding) and works(binding, screen)
+        for key in binding.key.split(",")
+    }
     found.append(Group(getattr(screen, "HEADING", "") or "This screen", lines(own, screen)))
     listing = next((w for w in screen.walk_children(Widget) if w.can_focus and _own(type(w))), None)
     if listing is not None:
