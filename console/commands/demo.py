@@ -81,11 +81,13 @@ def wait(client: AgentClient, seconds: float) -> None:
     import time
 
     from console.errors import ConsoleError
-    from console.rig import EngineState
+    from console.rig import EngineState, OperationState
 
     deadline = time.monotonic() + seconds
-    while (engine := client.snapshot().engine).state is not EngineState.READY:
-        if engine.state is EngineState.DEAD or time.monotonic() > deadline:
+    while (engine := (snapshot := client.snapshot()).engine).state is not EngineState.READY:
+        # Until its launcher runs, the end of the engine before it is what there is to see.
+        launching = snapshot.operation is not None and snapshot.operation.state is OperationState.RUNNING
+        if (engine.state is EngineState.DEAD and not launching) or time.monotonic() > deadline:
             cause = engine.failure.message if engine.failure is not None else engine.note
             raise ConsoleError(
                 "the simulated engine did not come up", why=cause, todo="see: console --rig demo agent logs"
