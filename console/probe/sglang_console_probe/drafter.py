@@ -26,13 +26,41 @@ class DrafterError(Exception):
 
 @dataclass(frozen=True)
 class Slot:
-    """A tensor of the drafter, where it is kept."""
+    """A tensor of the drafter: who holds it under which name, and the storage that captured graphs read."""
 
     name: str
+    owner: Any
+    attribute: str
+    held: Any
     tensor: Any
-    owner: Any = None
-    """The module that holds it as a plain attribute; ``None`` for a parameter."""
-    attribute: str = ""
+    """``held`` as it was, detached: the same storage, also when ``held`` is made to point elsewhere."""
+
+    @classmethod
+    def of(cls, name: str, owner: Any, attribute: str) -> Slot:
+        """The slot of an attribute as it is now."""
+        held = getattr(owner, attribute)
+        return cls(name, owner, attribute, held, held.detach())
+
+    def put_back(self) -> None:
+        """Whatever the owner holds now goes into the storage, and the owner holds that again.
+
+        Raises:
+            DrafterError: it does not fit.
+        """
+        now = getattr(self.owner, self.attribute)
+        if now is self.held and now.data_ptr() == self.tensor.data_ptr():
+            return
+        if not is_tensor(now) or now.shape != self.tensor.shape:
+            raise DrafterError(f"{self.name} changed its shape")
+        self.tensor.copy_(now.detach())
+        self.hold()
+
+    def hold(self) -> None:
+        """Make the owner hold the storage, whatever it holds now."""
+        if self.held.data_ptr() != self.tensor.data_ptr():
+            self.held.data = self.tensor
+        if getattr(self.owner, self.attribute, None) is not self.held:
+            setattr(self.owner, self.attribute, self.held)
 
 
 class Drafter:
@@ -58,7 +86,11 @@ class Drafter:
         theirs = {parameter.data_ptr() for parameter in target.model.parameters() if parameter.numel()}
         named = dict(self.model.named_parameters(remove_duplicate=False))
         self.shared = {plain_name(name) for name, parameter in named.items() if parameter.data_ptr() in theirs}
-        self._own = [Slot(name, p) for name, p in self.model.named_parameters() if p.data_ptr() not in theirs]
+        self._own = [
+            Slot.of(name, self.model.get_submodule(name.rpartition(".")[0]), name.rpartition(".")[2])
+            for name, parameter in self.model.named_parameters()
+            if parameter.data_ptr() not in theirs
+        ]
         if not self._own:
             raise DrafterError("the draft model has no weights of its own")
 
@@ -123,9 +155,9 @@ class Drafter:
         for prefix, module in self.model.named_modules():
             for name, value in vars(module).items():
                 if is_tensor(value) and name != "hot_token_id":
-                    yield Slot(f"{prefix}.{name}", value, module, name)
+                    yield Slot.of(f"{prefix}.{name}", module, name)
         if self.hot_ids is not None:
-            yield Slot("hot_token_id", self.hot_ids)
+            yield Slot.of("hot_token_id", self._worker, "hot_token_id")
 
     def save(self) -> list[tuple[Slot, Any]]:
         """Copies of everything a swap writes: beside it on the device when there is room, else in the host's memory."""
@@ -149,9 +181,8 @@ class Drafter:
 
         with torch.no_grad():
             for slot, copy in saved:
-                slot.tensor.data.copy_(copy)
-                if slot.owner is not None:
-                    setattr(slot.owner, slot.attribute, slot.tensor)
+                slot.tensor.copy_(copy)
+                slot.hold()
 
     def load(self, checkpoint: Checkpoint) -> None:
         """Write a checkpoint's weights over the present ones through the model's own loader, which shards them.
@@ -167,25 +198,12 @@ class Drafter:
             self.model.load_weights(
                 (name, tensor) for name, tensor in checkpoint.tensors.items() if plain_name(name) not in self.shared
             )
-            self._put_back(before)
+            for slot in before:
+                slot.put_back()
             self._set_hot_ids(getattr(self.model, "hot_token_id", None), model_ids)
         for slot in self._own:
             if slot.tensor.is_floating_point() and not bool(torch.isfinite(slot.tensor).all()):
                 raise DrafterError(f"{slot.name} holds NaN or infinity")
-
-    def _put_back(self, before: list[Slot]) -> None:
-        """What the loader bound anew goes into the old storage, which the captured graphs read."""
-        parameters = dict(self.model.named_parameters())
-        for slot in before:
-            if slot.owner is not None:
-                new = getattr(slot.owner, slot.attribute)
-                if new is not slot.tensor:
-                    if not is_tensor(new) or new.shape != slot.tensor.shape:
-                        raise DrafterError(f"{slot.name} changed its shape")
-                    slot.tensor.copy_(new)
-                    setattr(slot.owner, slot.attribute, slot.tensor)
-            elif slot.name in parameters and parameters[slot.name].data_ptr() != slot.tensor.data_ptr():
-                raise DrafterError(f"the loader moved {slot.name}, which captured graphs read where it was")
 
     def _set_hot_ids(self, new: Any, old: Any) -> None:
         if self.hot_ids is None:
