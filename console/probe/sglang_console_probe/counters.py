@@ -71,9 +71,8 @@ class AcceptanceCounter:
         self.steps = 0
         self.rounds = 0
         self.drafted = 0
-        self.accepted = 0
-        self.tries: list[int] = []
-        self.hits: list[int] = []
+        self._by_depth: dict[int, list[int]] = {}
+        """Depth -> request-rounds by number accepted: one addition a request, all else is derived."""
 
     def add(self, accepted: list[int], skip: list[bool], depth: int, drafted_each: int) -> None:
         """One batch.
@@ -84,24 +83,38 @@ class AcceptanceCounter:
             depth: steps drafted.
             drafted_each: tokens drafted for each request (more than ``depth`` with branches).
         """
-        counted = [min(count, depth) for count, left_out in zip(accepted, skip, strict=False) if not left_out]
+        counted = [count for count, left_out in zip(accepted, skip, strict=False) if not left_out]
         if not counted:
             return
         self.steps += 1
         self.rounds += len(counted)
         self.drafted += drafted_each * len(counted)
-        self.accepted += sum(counted)
-        positions = min(depth, POSITIONS_LIMIT)
-        if len(self.tries) < positions:
-            more = [0] * (positions - len(self.tries))
-            self.tries += more
-            self.hits += more
+        histogram = self._by_depth.setdefault(depth, [0] * (depth + 1))
         for count in counted:
-            for index in range(min(count, positions)):
-                self.tries[index] += 1
-                self.hits[index] += 1
-            if count < positions:
-                self.tries[count] += 1
+            histogram[min(count, depth)] += 1
+
+    @property
+    def accepted(self) -> int:
+        """Drafted tokens accepted."""
+        return sum(count * times for histogram in self._by_depth.values() for count, times in enumerate(histogram))
+
+    @property
+    def hits(self) -> list[int]:
+        """By position: accepted there."""
+        return [self._reaching(position, position) for position in range(1, self._deepest + 1)]
+
+    @property
+    def tries(self) -> list[int]:
+        """By position: drafted there, and everything before accepted."""
+        return [self._reaching(position, position - 1) for position in range(1, self._deepest + 1)]
+
+    @property
+    def _deepest(self) -> int:
+        return min(max(self._by_depth, default=0), POSITIONS_LIMIT)
+
+    def _reaching(self, position: int, accepted: int) -> int:
+        """Request-rounds of at least that depth with at least so many accepted."""
+        return sum(sum(histogram[accepted:]) for depth, histogram in self._by_depth.items() if depth >= position)
 
     def message(self) -> dict[str, Any]:
         """As the feed has it."""
@@ -110,6 +123,6 @@ class AcceptanceCounter:
             "rounds": self.rounds,
             "drafted": self.drafted,
             "accepted": self.accepted,
-            "tries": list(self.tries),
-            "hits": list(self.hits),
+            "tries": self.tries,
+            "hits": self.hits,
         }
