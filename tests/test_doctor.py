@@ -154,6 +154,29 @@ def test_sglang_missing_old_and_simulated(monkeypatch, profile):
     assert engine.check_sglang(profile).status is Status.OK
 
 
+def test_what_the_probe_will_find_is_read_from_the_source(monkeypatch, profile, tmp_path):
+    from console.engine import capability, locate
+
+    here = locate.Installation("python", (0, 5, 23), "0.5.23", tmp_path)
+    monkeypatch.setattr(locate, "locate", lambda profile: here)
+    whole = {target: list(wanted) for need in capability.NEEDS for target, wanted in need.alternatives[0].items()}
+    monkeypatch.setattr(capability, "read_signatures", lambda package: whole)
+    (found,) = engine.check_probe(profile)
+    assert (found.id, found.status) == ("probe", Status.OK)
+    assert found.data["hooks"]["live swap"] == "there"
+    monkeypatch.setattr(
+        capability, "read_signatures", lambda package: {**whole, f"{capability.LLAMA}.load_weights": None}
+    )
+    (found,) = engine.check_probe(profile)
+    assert found.status is Status.WARN
+    assert "no LlamaForCausalLMEagle3.load_weights" in found.message
+    assert found.todo == "drafter will change by restart"
+    assert (found.data["depth_live"], found.data["swap_live"]) == (True, False)
+    old = locate.Installation("python", (0, 5, 6), "0.5.6", tmp_path)
+    monkeypatch.setattr(locate, "locate", lambda profile: old)
+    assert list(engine.check_probe(profile)) == []
+
+
 def test_broken_profiles_are_named(home):
     (found,) = engine.check_profiles()
     assert (found.status, found.id) == (Status.OK, "profiles")

@@ -20,6 +20,7 @@ def checkup(profile: Profile) -> Iterator[Finding]:
         ("python", engine.check_self),
         ("profiles", engine.check_profiles),
         ("sglang", lambda: [engine.check_sglang(profile)]),
+        ("probe", lambda: engine.check_probe(profile)),
         ("gpu", lambda: gpus.check(needed=engine.needs_gpu(profile))),
         ("terminal", terminal.check),
         ("disk", places.check_space),

@@ -53,6 +53,30 @@ def check_sglang(profile: Profile) -> Finding:
     return ok("sglang", message, **data)
 
 
+def check_probe(profile: Profile) -> Iterator[Finding]:
+    """What the console's probe finds in that SGLang, read from its source; nothing where there is none to read."""
+    from console.engine.capability import examine
+    from console.engine.locate import locate
+
+    try:
+        found = locate(profile)
+    except ConsoleError:
+        return  # said already, where SGLang is looked for
+    too_old = found.version is not None and found.version < PLUGINS_SINCE
+    if found.simulated or found.location is None or too_old or not profile.engine.probe:
+        return
+    capability = examine(found.location)
+    hooks = {hook: why or "there" for hook, why in capability.missing.items()}
+    data = {"hooks": hooks, "depth_live": capability.depth_live, "swap_live": capability.swap_live}
+    if capability.complete:
+        yield ok("probe", f"everything the probe hooks is there: {', '.join(hooks)}", **data)
+        return
+    lacks = "; ".join(why for why in capability.missing.values() if why)
+    lost = [name for name, can in (("depth", capability.depth_live), ("drafter", capability.swap_live)) if not can]
+    todo = f"{' and '.join(lost)} will change by restart" if lost else "the other figures are not affected"
+    yield warn("probe", lacks, todo, **data)
+
+
 def check_profiles() -> Iterator[Finding]:
     """Files among the profiles that hold none."""
     from profiles import store
