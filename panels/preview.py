@@ -28,6 +28,12 @@ class PreviewPanel(Panel):
         self._preview = preview
         self._snapshot = Snapshot()
 
+    def propose(self, preview: Preview) -> None:
+        """Show another preview."""
+        self._preview = preview
+        self.refresh(layout=True)
+        self._redraw()
+
     def body(self, snapshot: Snapshot, cells: int, rows: int) -> list[Row]:  # noqa: ARG002 - a preview is shown whole
         """All of the preview; the dialog scrolls when it is higher than the screen."""
         return preview_rows(self._preview, cells)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, Self
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from console.agent.chart import Chart
 from console.errors import ConsoleError
 from console.rig import Operation, Preview, Snapshot
+
+if TYPE_CHECKING:
+    from console.agent.ledger import Entry
+    from console.environment import Matrix
 
 
 class Agent(Protocol):
@@ -24,8 +29,23 @@ class Agent(Protocol):
     def cancel(self) -> object:
         """Cancel the running operation, while that is possible."""
 
+    def runs(self, kind: str = "", limit: int = 50) -> Sequence[Entry]:
+        """The newest baselines and calibrations, oldest of them first."""
+
+    def environment(self) -> Matrix:
+        """The engine's environment: asked for, launcher, each worker."""
+
     def log(self, before: int | None = None, after: int | None = None, limit: int = 200) -> Mapping[str, Any]:
         """Lines before an offset, after one, or the last ones: ``path``, ``size``, ``start``, ``end``, ``lines``."""
+
+    def history(self, kind: str, since: float | None = None, until: float | None = None) -> Iterable[Mapping[str, Any]]:
+        """Rows of the journal, oldest first; ``kind`` is operations, events or starts."""
+
+    def series(self, since: float, until: float, step: float) -> Chart:
+        """Figures over time, averaged into steps of so many seconds."""
+
+    def acknowledge(self, alarm_id: str) -> object:
+        """Note that somebody has seen an alarm."""
 
 
 class CannotBeginError(ConsoleError):

@@ -43,7 +43,29 @@ class DeckScreen(ConsoleScreen[None]):
             id="targets",
             tooltip="Targets at full size: what would have to be true for each goal",
         ),
+        Binding(
+            "b",
+            "baseline",
+            "baseline",
+            id="baseline",
+            tooltip="Measure this rig without speculation (shown and asked first)",
+        ),
+        Binding(
+            "c",
+            "calibrate",
+            "calibrate",
+            id="calibrate",
+            tooltip="Measure every depth at several loads (shown and asked first); earlier results",
+        ),
+        Binding(
+            "e",
+            "environment",
+            "environment",
+            id="environment",
+            tooltip="Environment: asked for, launcher, each worker, and where they differ",
+        ),
         Binding("l", "log", "log", id="log", tooltip="The engine's log: follow, search, filter"),
+        Binding("h", "history", "history", id="history", tooltip="Charts over hours and days; what was done and what failed"),
         Binding("x", "stop", "stop", id="stop", tooltip="Stop the engine (asked first)"),
         Binding("r", "restart", "restart", id="restart", tooltip="Stop the engine and launch it again (asked first)"),
         Binding(
@@ -102,6 +124,18 @@ class DeckScreen(ConsoleScreen[None]):
         """Restart the engine."""
         self.console.operations.request("restart", {})
 
+    def action_baseline(self) -> None:
+        """Measure the baseline."""
+        from console.screens.measure import MeasureScreen
+
+        self.console.push_screen(MeasureScreen("baseline"), self.console.operations.agreed)
+
+    def action_calibrate(self) -> None:
+        """Measure every depth."""
+        from console.screens.measure import MeasureScreen
+
+        self.console.push_screen(MeasureScreen("calibrate"), self.console.operations.agreed)
+
     def action_detach(self) -> None:
         """Stop watching a server that somebody else started."""
         self.console.operations.request("detach", {})
@@ -130,11 +164,23 @@ class DeckScreen(ConsoleScreen[None]):
 
         self.console.push_screen(TargetsScreen())
 
+    def action_environment(self) -> None:
+        """The engine's environment."""
+        from console.screens.environment import EnvironmentScreen
+
+        self.console.push_screen(EnvironmentScreen())
+
     def action_log(self) -> None:
         """The log."""
         from console.screens.log import LogScreen
 
         self.console.push_screen(LogScreen())
+
+    def action_history(self) -> None:
+        """The history."""
+        from console.screens.history import HistoryScreen
+
+        self.console.push_screen(HistoryScreen())
 
     def action_filter_log(self) -> None:
         """The log, asking for a text first."""

@@ -55,6 +55,8 @@ class Operator:
         """Id of the operation whose end was reported."""
         self._followed = ""
         """Id of the operation that was seen running."""
+        self._begun = ""
+        """Id of the operation that this console asked for last."""
 
     # ------------------------------------------------------------------------------------------- asking
 
@@ -65,6 +67,11 @@ class Operator:
     def agree(self, preview: Preview, args: Args) -> None:
         """Begin the operation that was previewed."""
         self._ask(lambda: Accepted(self._app.agent().operate(preview.kind, args)))
+
+    def agreed(self, answer: tuple[Preview, Args] | None) -> None:
+        """Begin what a dialog has previewed and the operator agreed to."""
+        if answer is not None:
+            self.agree(*answer)
 
     def cancel(self) -> None:
         """Cancel the running operation."""
@@ -121,6 +128,11 @@ class Operator:
         if operation.id != self._followed or operation.id == self._announced:
             return
         self._announced = operation.id
+        if operation.kind == "calibrate" and operation.id == self._begun and operation.state is OperationState.DONE:
+            from console.screens.calibration import CalibrationScreen
+
+            self._app.push_screen(CalibrationScreen())
+            return
         if self._app.on_deck:
             return  # it stands in the header there
         good = operation.state is OperationState.DONE
@@ -131,7 +143,7 @@ class Operator:
 
     def watch(self, operation: Operation) -> None:
         """Follow an operation from its beginning, even when it ends before the next snapshot."""
-        self._followed = operation.id
+        self._followed = self._begun = operation.id
 
     # -------------------------------------------------------------------------------------------- threads
 

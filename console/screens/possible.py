@@ -114,6 +114,17 @@ _CHECKS: dict[str, Callable[[Now], bool]] = {
     "freeze": lambda now: now.snapshot is not None,
     "drafters": lambda now: now.engine.state is not EngineState.NONE,
     "targets": lambda now: now.snapshot is not None,
+    "history": lambda now: now.connected and now.snapshot is not None,
+    "baseline": lambda now: now.may_begin and now.ours and now.engine.state is EngineState.READY,
+    "calibrate": lambda now: (
+        now.may_begin
+        and now.ours
+        and now.engine.state is EngineState.READY
+        and now.snapshot is not None
+        and now.snapshot.probe.depth_live
+        and bool(now.engine.candidate_steps)
+    ),
+    "environment": lambda now: now.engine.state in ALIVE and now.ours,
     "swap": lambda now: now.may_begin and now.ours and now.engine.state in SERVING,
     "launch": lambda now: now.may_begin,
 }

@@ -7,11 +7,15 @@ import queue
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
 from console import rig
+from console.agent.ledger import Entry as LedgerEntry
+from console.agent.chart import Chart
 from console.app import ConsoleApp
+from console.environment import Matrix
 from console.errors import ConsoleError
 from console.screens.shelf import Entry
 from profiles.schema import EngineSection, Profile, Speculation
@@ -114,7 +118,13 @@ class FakeAgent:
     cancelled: int = 0
     connects: int = 0
     refuse_connects: int = 0
+    past: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    past_asked: list[tuple[str, float | None, float | None]] = field(default_factory=list)
+    charts_asked: list[tuple[float, float, float]] = field(default_factory=list)
+    acknowledged: list[str] = field(default_factory=list)
     log_file: FakeLog = field(default_factory=FakeLog)
+    kept: list[LedgerEntry] = field(default_factory=list)
+    matrix: Matrix = field(default_factory=Matrix)
     _queue: queue.Queue[rig.Snapshot | Exception | None] = field(default_factory=queue.Queue)
 
     def connect(self) -> FakeAgent:
@@ -156,6 +166,26 @@ class FakeAgent:
 
     def cancel(self) -> None:
         self.cancelled += 1
+
+    def runs(self, kind: str = "", limit: int = 50) -> list[LedgerEntry]:
+        return self.kept[-limit:]
+
+    def environment(self) -> Matrix:
+        if self.error:
+            raise self.error
+        return self.matrix
+
+    def history(self, kind: str, since: float | None = None, until: float | None = None) -> list[dict[str, Any]]:
+        self.past_asked.append((kind, since, until))
+        return self.past.get(kind, [])
+
+    def series(self, since: float, until: float, step: float) -> Chart:
+        self.charts_asked.append((since, until, step))
+        count = round((until - since) / step)
+        return Chart(since, step, {"tok_s": tuple(float(i) for i in range(count)), "accept_len": (None,) * count})
+
+    def acknowledge(self, alarm_id: str) -> None:
+        self.acknowledged.append(alarm_id)
 
     def log(self, before: int | None = None, after: int | None = None, limit: int = 200) -> dict[str, object]:
         return self.log_file.page(before, after, limit)

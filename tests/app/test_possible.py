@@ -39,6 +39,8 @@ def test_a_serving_engine() -> None:
         "targets",
         "swap",
         "launch",
+        "baseline",
+        "environment",
     }
 
 
@@ -74,11 +76,31 @@ def test_states(state: rig.EngineState) -> None:
 
 
 def test_without_a_connection_or_right_nothing_changes_the_rig() -> None:
-    writing = {"depth_down", "depth_up", "restart", "stop", "swap", "launch", "cancel", "detach"}
+    writing = {
+        "baseline",
+        "calibrate",
+        "depth_down",
+        "depth_up",
+        "restart",
+        "stop",
+        "swap",
+        "launch",
+        "cancel",
+        "detach",
+    }
     assert not now(serving(operation=operation()), connected=False) & writing
     assert not now(serving(), read_only=True) & writing
     agent = msgspec.structs.replace(serving().agent, read_only=True)
     assert not now(serving(agent=agent)) & writing
+
+
+def test_calibrate_needs_live_depths() -> None:
+    probe = rig.ProbeStatus(present=True, depth_live=True)
+    live = with_engine(serving(probe=probe), candidate_steps=(0, 1, 3))
+    assert "calibrate" in now(live)
+    assert "calibrate" not in now(serving(probe=probe))
+    assert "calibrate" not in now(with_engine(serving(), candidate_steps=(0, 1, 3)))
+    assert not {"baseline", "calibrate"} & now(with_engine(live, state=STATE.PAUSED))
 
 
 @pytest.mark.parametrize(
