@@ -14,12 +14,17 @@ from console import rig
 from console.agent import forecast
 from console.agent.actions import text_argument
 from console.agent.configuration import Configuration
+from console.agent.guard import Rule
+from console.agent.guarded import WATCH, Guarded
 from console.agent.live import LiveControl
-from console.agent.operate import Run
-from console.agent.relaunch import Relauncher
+from console.agent.operate import RolledBackError, Run
+from console.agent.relaunch import BACK, Relauncher
 from console.engine.logtext import sanitize
 from console.errors import ConsoleError, ExitCode
 
+VERDICT = "judge the drafter"
+EXCHANGE = "exchange the weights on every rank"
+PROOF = "prove it by checksum"
 DEEPEST = 64
 """As the profile's schema has it."""
 EFFECT_S = 10.0
@@ -60,10 +65,11 @@ class _Change:
 
     kind = ""
 
-    def __init__(self, relauncher: Relauncher, live: LiveControl) -> None:
+    def __init__(self, relauncher: Relauncher, live: LiveControl, guarded: Guarded) -> None:
         self._relauncher = relauncher
         self._supervisor = relauncher.supervisor
         self._live = live
+        self._guarded = guarded
 
     def _configuration(self) -> Configuration | None:
         """What runs; ``None`` when nothing that was launched here runs."""
@@ -165,11 +171,40 @@ class Depth(_Change):
         run.plan(["tell every rank", "see it in the next rounds"])
         run.step("tell every rank")
         run.cancellable(possible=False)
+        now, former = self._live.depth()
+        rule = self._guarded.depth_rule(running.profile, now, depth or 0)
         await self._live.set_depth(depth)
         run.step("see it in the next rounds")
         await self._verify(depth)
         self._supervisor.remember(wanted)
+        if depth and args.get("watch") is True:
+            return await self._watch(depth, rule, former, running, run)
         return "SGLang's own policy decides" if depth is None else f"depth {depth}"
+
+    async def _watch(self, depth: int, rule: Rule, former: int | None, running: Configuration, run: Run) -> str:
+        """Watched only when asked for: a depth is one key away, and a watch holds up the next key.
+
+        Raises:
+            RolledBackError: the former depth is in force again.
+        """
+        drafter = running.effective().speculation.drafter
+        try:
+            outcome = await self._guarded.see(run, rule, drafter=drafter, profile=running.profile.name)
+        except asyncio.CancelledError:
+            if not run.cancelled:
+                raise
+            why = "it was cancelled while it was watched"
+        else:
+            if outcome.kept:
+                return f"depth {depth}; {outcome.message}"
+            why = outcome.message
+        run.fail_step(why)
+        run.settle()
+        run.step(BACK, "SGLang's own policy" if former is None else f"depth {former}")
+        run.cancellable(possible=False)
+        await self._live.set_depth(former)
+        self._supervisor.remember(running)
+        raise RolledBackError(f"taken back: {'the policy decides' if former is None else f'depth {former}'}", why=why)
 
     async def _verify(self, depth: int | None) -> None:
         deadline = time.monotonic() + EFFECT_S
@@ -192,15 +227,20 @@ class Swap(_Change):
     Args:
         relauncher: starts engines.
         live: changes without a restart.
+        guarded: watches what was changed.
         judge: gives the verdict first.
     """
 
     kind = "swap"
 
     def __init__(
-        self, relauncher: Relauncher, live: LiveControl, judge: Callable[..., Judgement] | None = None
+        self,
+        relauncher: Relauncher,
+        live: LiveControl,
+        guarded: Guarded,
+        judge: Callable[..., Judgement] | None = None,
     ) -> None:
-        super().__init__(relauncher, live)
+        super().__init__(relauncher, live, guarded)
         self._judge = judge or Judge()
 
     async def preview(self, args: Mapping[str, Any]) -> rig.Preview:
@@ -252,19 +292,68 @@ class Swap(_Change):
         )
 
     async def run(self, args: Mapping[str, Any], run: Run) -> str:
-        """Exchange it, proven by checksum when live and by the first token otherwise."""
+        """Verdict, exchange, proof, watch; keep it, or take it back."""
         drafter = drafter_argument(args)
         running = self._configuration()
         if running is None:
             raise ConsoleError(self._why_not())
+        now = running.effective().speculation.drafter
+        rule = self._guarded.rule(running.profile)
+        is_live = self._live.capabilities().swap_live and bool(now)
+        run.plan([VERDICT, EXCHANGE, PROOF, WATCH] if is_live else [VERDICT, WATCH])
+        run.step(VERDICT)
+        judgement = await self._judgement(drafter, running, now)
+        if judgement.refused:
+            raise ConsoleError(f"{sanitize(drafter)} is refused", why=judgement.refused)
+        run.detail(judgement.warning or "nothing speaks against it")
         wanted = self._wanted(running, drafter)
-        if not (self._live.capabilities().swap_live and running.effective().speculation.algorithm):
-            return await self._relauncher.replace(wanted, run)
-        run.step("exchange the weights on every rank")
+        if is_live:
+            message = await self._exchange(drafter, run)
+            self._supervisor.remember(wanted)
+        else:
+            message = await self._relauncher.replace(wanted, run)
+        try:
+            outcome = await self._guarded.see(
+                run, rule, drafter=drafter, profile=running.profile.name, alive=lambda: self._supervisor.alive
+            )
+        except asyncio.CancelledError:
+            if not run.cancelled:
+                raise
+            why = ConsoleError("it was cancelled while it was watched")
+        else:
+            if outcome.kept:
+                return f"{message}; {outcome.message}"
+            why = ConsoleError(outcome.message)
+        if is_live and self._supervisor.alive:
+            return await self._swap_back(now, running, why, run)
+        return await self._relauncher.go_back(running, why, run)
+
+    async def _exchange(self, drafter: str, run: Run) -> str:
+        """Load it on every rank, or on none; the engine proves by checksum that it is the one."""
+        run.step(EXCHANGE)
         run.cancellable(possible=False)
         answer = await self._live.swap(drafter)
-        self._supervisor.remember(wanted)
+        run.step(PROOF, answer)
         return answer or f"drafter {drafter}"
+
+    async def _swap_back(self, drafter: str, running: Configuration, why: ConsoleError, run: Run) -> str:
+        """Load what drafted before.
+
+        Raises:
+            RolledBackError: it drafts again.
+            ConsoleError: it does not.
+        """
+        run.fail_step(why.line)
+        run.settle()
+        run.plan([BACK])
+        run.step(BACK, drafter)
+        run.cancellable(possible=False)
+        try:
+            answer = await self._live.swap(drafter)
+        except ConsoleError as error:
+            raise ConsoleError(why.line, why=f"and {drafter} could not be brought back: {error.line}") from error
+        self._supervisor.remember(running)
+        raise RolledBackError(f"taken back: {answer or drafter}", why=why.line)
 
 
 def depth_argument(args: Mapping[str, Any]) -> int | None:

@@ -18,6 +18,7 @@ from console.agent.aftermath import Aftermath
 from console.agent.crash_report import Death
 from console.agent.events import EventLog
 from console.agent.gpus import open_source
+from console.agent.guarded import Guarded
 from console.agent.handle import Handle, Measured, engine_client
 from console.agent.live import LiveControl
 from console.agent.measure import Measure
@@ -25,6 +26,7 @@ from console.agent.operate import Operator
 from console.agent.prepare import Preparer
 from console.agent.probe_control import ProbeControl
 from console.agent.publish import Publisher
+from console.agent.records import Records
 from console.agent.recovery import Recover, Recovery
 from console.agent.relaunch import Relauncher
 from console.agent.stopping import Patience
@@ -89,6 +91,8 @@ class Daemon:
             on_death=self._died,
         )
         live = live or ProbeControl(self.supervisor, paths.probe, measure.probe_status, measure.probe_depths)
+        self.records = Records(paths.dir)
+        self.guarded = Guarded(self.publisher.newest, self.records, lambda: measure.fingerprint)
         relauncher = Relauncher(self.supervisor, preparer or Preparer(paths, simulated=simulated), measure, live)
         self.operator = Operator(
             {
@@ -96,8 +100,8 @@ class Daemon:
                 "stop": actions.Stop(relauncher),
                 "restart": actions.Restart(relauncher),
                 "recover": Recover(relauncher),
-                "depth": changes.Depth(relauncher, live),
-                "swap": changes.Swap(relauncher, live),
+                "depth": changes.Depth(relauncher, live, self.guarded),
+                "swap": changes.Swap(relauncher, live, self.guarded),
                 "baseline": measurements.Baseline(relauncher, live, measure, paths),
                 "calibrate": measurements.Calibrate(relauncher, live, measure, paths),
                 "attach": actions.Attach(self.supervisor, client),

@@ -110,9 +110,15 @@ class Run:
         if possible is not self.operation.cancellable:
             self.set(cancellable=possible)
 
+    def settle(self) -> None:
+        """Who asked has cancelled it and it is being taken back: that is work, not the end of the task."""
+        if self.cancelled and (task := asyncio.current_task()) is not None:
+            self.cancelled = False
+            task.uncancel()
+
     def end(self, state: OperationState, message: str) -> None:
-        """The end: the running step is done or failed, what waits was not needed."""
-        good = state is OperationState.DONE
+        """The end: the running step is done or failed (the way back ended well, too), what waits was not needed."""
+        good = state in {OperationState.DONE, OperationState.ROLLED_BACK}
         self._finish(StepState.DONE if good else StepState.FAILED)
         steps = tuple(_skipped(step) for step in self.operation.steps)
         self.set(state=state, message=message, ended_at_s=self._clock(), steps=steps, cancellable=False)

@@ -99,7 +99,7 @@ class Relauncher:
         back = self.supervisor.last_good or before
         if before is None or back is None or back == wanted:
             raise why
-        return await self._go_back(back, why, run)
+        return await self.go_back(back, why, run)
 
     async def _bring_up(self, prepared: Prepared, run: Run) -> str:
         """Launch and wait; verified by the first token and the depth that was asked for."""
@@ -147,8 +147,8 @@ class Relauncher:
         if self.supervisor.alive:
             await self.supervisor.stop(run)
 
-    async def _go_back(self, good: Configuration, why: ConsoleError, run: Run) -> str:
-        """Launch what ran before.
+    async def go_back(self, good: Configuration, why: ConsoleError, run: Run) -> str:
+        """Launch ``good``, which ran before, in place of what runs now.
 
         Raises:
             RolledBackError: it runs again.
@@ -157,9 +157,7 @@ class Relauncher:
         run.fail_step(why.why or why.what)
         run.plan([BACK, START, READY, PIN])
         run.step(BACK, good.name)
-        if run.cancelled and (task := asyncio.current_task()) is not None:
-            run.cancelled = False
-            task.uncancel()
+        run.settle()
         try:
             if self.supervisor.alive:
                 run.cancellable(possible=False)

@@ -14,7 +14,7 @@ from console.agent.prepare import Preparer
 from console.agent.stopping import Patience
 from console.engine.locate import Installation
 from console.paths import RigPaths
-from profiles.schema import EngineSection, Environment, Profile, Speculation
+from profiles.schema import EngineSection, Environment, Guard, Profile, Speculation
 from tests.agent.fake_engine import free_port
 
 ROOT = str(Path(__file__).parents[2])
@@ -117,6 +117,7 @@ def profile(name="fake", *, fake=None, port=None, drafter="", steps=2, stop_time
             **more,
         ),
         speculation=spec,
+        guard=Guard(window_s=0.4),
     )
 
 
