@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from console.agent import record, series
+from console.agent.chart import Chart
 from console.agent.recording import Recording
-from console.agent.series import Chart
 from console.errors import ConsoleError
 from console.rig import Snapshot
 

@@ -8,24 +8,13 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
-
 from console.agent import journal_file
+from console.agent.chart import Chart
 from console.agent.journal_file import SERIES
 from console.errors import ConsoleError, ExitCode
 
 MOST_STEPS = 2000
 COLUMNS = ("at_s", *SERIES)
-
-
-class Chart(msgspec.Struct, frozen=True):
-    """Means over equal steps; ``None`` where nothing was recorded."""
-
-    since_s: float
-    """Beginning of the first step, a whole multiple of :attr:`step_s`."""
-    step_s: float
-    columns: dict[str, tuple[float | None, ...]]
-    """By the names of :data:`~console.agent.journal_file.SERIES`, each as long as there are steps."""
 
 
 def chart(path: Path, since_s: float, until_s: float, step_s: float) -> Chart:
