@@ -331,9 +331,11 @@ def status(messages: Iterable[Message]) -> rig.ProbeStatus:
     newest = sorted(messages, key=lambda message: message.rank)
     if not newest:
         return rig.ProbeStatus()
+    attached = {message.rank: message.hooks.get("attach", "on") for message in newest}
+    off = {rank: state for rank, state in attached.items() if state != "on"}
     return rig.ProbeStatus(
-        present=True,
-        why="",
+        present=len(off) < len(newest),
+        why=_why(off),
         ranks=len(newest),
         version=newest[0].probe,
         depth_live=all(message.capabilities.depth_live for message in newest),

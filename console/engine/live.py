@@ -149,7 +149,12 @@ class LiveControl:
         kept = self._feed.poll()
         seconds: dict[str, float] = {}
         if not kept or any(folder not in message.drafter.resident for message in kept):
-            read = await self._command({"op": "stage", "path": folder}, f"read drafter {path}", READ_S)
+            try:
+                read = await self._command({"op": "stage", "path": folder}, f"read drafter {path}", READ_S)
+            except ConsoleError:
+                with suppress(ConsoleError):  # the ranks that have read it let go of the memory
+                    await self._command({"op": "unstage"}, "let go of a drafter", QUICK_S)
+                raise
             seconds = {f"stage {phase}": value for phase, value in read.seconds.items()}
         limits = {"resident": resident, "resident_bytes": resident_bytes}
         options = {name: limit for name, limit in limits.items() if limit is not None}

@@ -211,6 +211,13 @@ def test_one_rank_that_cannot_is_enough_and_is_named():
     assert found.hooks == {"stages": "rank 1: off: broken", "feed": "rank 1: off: unknown to this rank"}
 
 
+def test_a_probe_that_did_not_attach_is_not_there():
+    off = {"attach": "off: RuntimeError: no ranks"}
+    found = status([message(rank, hooks=off, capabilities={"depth_why": "did not attach"}) for rank in (0, 1)])
+    assert (found.present, found.why, found.depth_why) == (False, off["attach"], "did not attach")
+    assert status([message(0, hooks={"attach": "on"}), message(1, hooks=off)]).present
+
+
 def test_the_same_reason_is_said_once_and_different_ones_by_rank():
     same = [message(rank, hooks={"stages": "off: a"}, capabilities={"depth_why": "no tiers"}) for rank in (0, 1)]
     assert status(same).hooks == {"stages": "off: a"}

@@ -149,7 +149,7 @@ async def test_a_drafter_that_cannot_be_read_is_never_exchanged(live):
     control, ranks = live({0: answer, 1: answer})
     with pytest.raises(ConsoleError, match="cannot read drafter /nowhere - no such folder"):
         await control.swap("/nowhere")
-    assert [payload["op"] for payload in ranks.payloads] == ["stage"]
+    assert [payload["op"] for payload in ranks.payloads] == ["stage", "unstage"]
 
 
 async def test_a_folder_that_cannot_be_written_says_so(live, tmp_path):

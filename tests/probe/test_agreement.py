@@ -17,8 +17,8 @@ def vote(folder, whys, *, of=None, deadline_s=5.0, delays=None, absent=(), numbe
 
     def run(rank):
         time.sleep((delays or {}).get(rank, 0))
-        agreement = Agreement(Path(folder), number, rank, len(whys), deadline_s)
-        found[rank] = agreement.reach("ready", whys[rank], (of or {}).get(rank, "same"))
+        agreement = Agreement(Path(folder), number, rank, len(whys))
+        found[rank] = agreement.reach("ready", whys[rank], (of or {}).get(rank, "same"), deadline_s)
 
     threads = [threading.Thread(target=run, args=(rank,)) for rank in range(len(whys)) if rank not in absent]
     for thread in threads:
@@ -75,6 +75,16 @@ def test_whatever_the_timing_nobody_decides_alone(tmp_path_factory, whys, delays
         assert not found[0].go
 
 
+def test_a_rank_that_takes_no_part_says_so_at_once(tmp_path):
+    from sglang_console_probe.agree import Agreement
+
+    Agreement(tmp_path, 1, 1, 2).decline("its commands are off")
+    begun = time.monotonic()
+    found = vote(tmp_path, ["", ""], absent=(1,), deadline_s=20)
+    assert time.monotonic() - begun < 5
+    assert (found[0].go, found[0].why) == (False, "rank 1: its commands are off")
+
+
 def test_a_single_rank_needs_no_files(tmp_path):
     assert vote(tmp_path, [""])[0].go
     assert not vote(tmp_path, ["no"])[0].go
@@ -85,4 +95,4 @@ def test_a_folder_that_is_gone_is_no_agreement(tmp_path):
     from sglang_console_probe.agree import Agreement
 
     with pytest.raises(OSError, match="No such file"):
-        Agreement(tmp_path / "gone", 1, 0, 2, 1.0).reach("ready", "")
+        Agreement(tmp_path / "gone", 1, 0, 2).reach("ready", "")

@@ -234,7 +234,7 @@ class Vote:
         self.others = others or {}
         self.heard: list[str] = []
 
-    def reach(self, phase: str, why: str, of: str = "") -> Verdict:
+    def reach(self, phase: str, why: str, of: str = "", within_s: float = 0) -> Verdict:
         self.heard.append(why)
         said = why or self.others.get(phase, "")
         return Verdict(go=not said, why=said)
@@ -308,7 +308,7 @@ def check_another_ranks_refusal_is_obeyed() -> None:
 
 def check_a_vote_that_breaks_off_is_rolled_back() -> None:
     class Broken(Vote):
-        def reach(self, phase: str, why: str, of: str = "") -> Verdict:
+        def reach(self, phase: str, why: str, of: str = "", within_s: float = 0) -> Verdict:
             if phase == "loaded":
                 raise OSError("the folder is gone")
             return super().reach(phase, why, of)

@@ -16,6 +16,12 @@ from pathlib import Path
 from sglang_console_probe.files import create_whole, read_object, write_whole
 
 POLL_S = 0.0005
+QUICK_S = 5.0
+"""For votes that every rank can cast at once; meanwhile nothing is decoded."""
+LONG_S = 60.0
+"""For votes that take reading or loading a drafter. SGLang's watchdog waits 300 s for an iteration."""
+FIRST = ("depth", "ready")
+"""The votes that commands begin with."""
 LAST_WORD_S = 5.0
 """How long a decision that exists may take to become readable."""
 
@@ -37,23 +43,31 @@ class Agreement:
         number: the command's.
         rank: this one.
         ranks: how many there are.
-        deadline_s: a rank that has not voted by then refuses.
     """
 
-    def __init__(self, folder: Path, number: int, rank: int, ranks: int, deadline_s: float) -> None:
+    def __init__(self, folder: Path, number: int, rank: int, ranks: int) -> None:
         self._folder = folder
         self._number = number
         self._rank = rank
         self._ranks = ranks
-        self._deadline_s = deadline_s
 
-    def reach(self, phase: str, why: str, of: str = "") -> Verdict:
+    def decline(self, why: str) -> None:
+        """Vote against whatever the others are about to vote on, and take no further part.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
+        for phase in FIRST if self._ranks > 1 else ():
+            write_whole(self._vote(phase, self._rank), json.dumps({"why": why, "of": ""}).encode())
+
+    def reach(self, phase: str, why: str, of: str = "", within_s: float = QUICK_S) -> Verdict:
         """Vote, and wait for the decision.
 
         Args:
             phase: which of the command's votes.
             why: why this rank cannot; empty when it can.
             of: what it votes on; ranks that mean different things do not agree.
+            within_s: a rank that has not voted by then refuses.
 
         Raises:
             OSError: the folder cannot be written; this rank takes no part, so the others refuse.
@@ -62,11 +76,11 @@ class Agreement:
             return Verdict(go=not why, why=why)
         write_whole(self._vote(phase, self._rank), json.dumps({"why": why, "of": of}).encode())
         decision = self._folder / f"decision-{self._number}-{phase}.json"
-        end = time.monotonic() + self._deadline_s
+        end = time.monotonic() + within_s
         while True:
             if (verdict := _read(decision)) is not None:
                 return verdict
-            proposal = self._count(phase, late=time.monotonic() > end)
+            proposal = self._count(phase, within_s, late=time.monotonic() > end)
             if proposal is not None:
                 with suppress(OSError):  # another rank may still be able to write it
                     create_whole(decision, json.dumps({"go": proposal.go, "why": proposal.why}).encode())
@@ -76,14 +90,14 @@ class Agreement:
     def _vote(self, phase: str, rank: int) -> Path:
         return self._folder / f"vote-{self._number}-{phase}-{rank}.json"
 
-    def _count(self, phase: str, *, late: bool) -> Verdict | None:
+    def _count(self, phase: str, within_s: float, *, late: bool) -> Verdict | None:
         """The decision that the votes so far allow, ``None`` while some are missing and there is time."""
         votes = {rank: read_object(self._vote(phase, rank)) for rank in range(self._ranks)}
         missing = [rank for rank, vote in votes.items() if vote is None]
         if missing and not late:
             return None
         against = {rank: str(vote["why"]) for rank, vote in votes.items() if vote is not None and vote["why"]}
-        against |= dict.fromkeys(missing, f"no answer within {self._deadline_s:g} s")
+        against |= dict.fromkeys(missing, f"no answer within {within_s:g} s")
         if len(against) == self._ranks and len(set(against.values())) == 1:
             return Verdict(go=False, why=next(iter(against.values())))
         if not against and len({vote["of"] for vote in votes.values() if vote is not None}) > 1:

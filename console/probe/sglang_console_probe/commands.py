@@ -24,9 +24,6 @@ from sglang_console_probe.swap import Outcome
 logger = logging.getLogger("sglang_console_probe")
 
 KEY = "spec_console_cmd"
-DEADLINE_S = 10.0
-SWAP_DEADLINE_S = 60.0
-"""SGLang's watchdog waits 300 s for an iteration."""
 KEPT_S = 600.0
 """Files of older commands are taken away after so long."""
 
@@ -71,10 +68,10 @@ class Commands:
         An error of the probe's own turns commands off; later ones are answered with that, so that nobody waits for this rank.
         """
         try:
-            outcome = self._execute(int(number)) if self.hook.on else self._off()
+            outcome = self._execute(int(number)) if self.hook.on else self._off(number)
         except Exception as error:
             self.hook.failed(error)
-            outcome = self._off()
+            outcome = self._off(number)
         if outcome is None:
             return True
         try:
@@ -83,8 +80,14 @@ class Commands:
             logger.warning("The console's probe cannot answer command %s: %s", number, reason(error))
         return outcome.ok
 
-    def _off(self) -> Outcome:
-        return Outcome(ok=False, message=f"commands: {self.hook.state}")
+    def _off(self, number: Any) -> Outcome:
+        """Refuse, also towards the ranks that vote on it now."""
+        why = f"commands: {self.hook.state}"
+        try:
+            Agreement(self._folder, int(number), self._place.rank, self._place.ranks).decline(why)
+        except Exception as error:
+            logger.warning("The console's probe cannot decline command %s: %s", number, reason(error))
+        return Outcome(ok=False, message=why)
 
     def _execute(self, number: int) -> Outcome | None:
         """What came of it, ``None`` when the operation answers later."""
@@ -109,10 +112,7 @@ class Commands:
             return Outcome(
                 ok=False, message=f"no command {payload.get('op')!r}; there are {', '.join(sorted(self._operations))}"
             )
-        default_s = SWAP_DEADLINE_S if payload.get("op") == "swap" else DEADLINE_S
-        agreement = Agreement(
-            self._folder, number, self._place.rank, self._place.ranks, _seconds(payload.get("deadline_s"), default_s)
-        )
+        agreement = Agreement(self._folder, number, self._place.rank, self._place.ranks)
         try:
             return operation(payload, number, agreement)  # type: ignore[no-any-return]
         except (DepthRefused, CheckpointRefused) as error:
@@ -156,10 +156,3 @@ def reply(ok: bool) -> Any:
         return SetInternalStateReqOutput(updated=ok)
     except TypeError:
         return SetInternalStateReqOutput(updated=ok, server_args={})
-
-
-def _seconds(value: Any, default: float) -> float:
-    """A deadline of a command, kept well below SGLang's watchdog."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= 120:
-        return float(value)
-    return default

@@ -79,11 +79,11 @@ def before_event_loop(scheduler: Any, *_: Any, **__: Any) -> None:
 
 
 def _say_off(scheduler: Any, error: Exception) -> None:
-    """Leave a message that says why there is no feed."""
+    """Publish nothing but why there is nothing."""
     try:
         from sglang_console_probe.place import place_of
         from sglang_console_probe.probe import identity, sglang_version
-        from sglang_console_probe.publish import last_words
+        from sglang_console_probe.publish import Publisher
 
         why = f"the probe did not attach: {reason(error)}"
         capabilities = {
@@ -93,8 +93,13 @@ def _say_off(scheduler: Any, error: Exception) -> None:
             "swap_why": why,
             "candidate_steps": [],
         }
-        hooks = {"hooks": {"attach": f"off: {reason(error)}"}, "capabilities": capabilities}
-        last_words(State.folder, {**identity(place_of(scheduler), sglang_version()), **hooks})
+        said = {"hooks": {"attach": f"off: {reason(error)}"}, "capabilities": capabilities}
+        place, version = place_of(scheduler), sglang_version()
+
+        def compose(seq: int) -> dict[str, Any]:
+            return {**identity(place, version), "seq": seq, **said}
+
+        Publisher(State.folder, place.rank, compose).start()
     except Exception:
         logger.warning("The console's probe cannot say that it is off", exc_info=True)
 

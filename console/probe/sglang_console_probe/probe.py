@@ -54,6 +54,7 @@ class Probe:
             "ping": self._ping,
             "depth": self._depth,
             "stage": self._stage,
+            "unstage": self._unstage,
             "swap": self._swap,
         }
         self.commands = Commands(folder, self.place, operations)
@@ -119,6 +120,7 @@ class Probe:
             return Outcome(ok=False, message=verdict.why, seconds=seconds, checksum=self.swap.checksum)
         self.depth.pin(wanted)
         self.rounds.pinned = wanted is not None
+        self.rounds.interrupt()
         self.publisher.soon()
         message = "depth is SGLang's own choice again" if wanted is None else f"depth {wanted} is pinned"
         return Outcome(ok=True, message=message, seconds=seconds, checksum=self.swap.checksum)
@@ -133,6 +135,10 @@ class Probe:
                 self.commands.answer(number, outcome)
 
         self.swap.stage(payload.get("path"), answer)
+
+    def _unstage(self, *_: Any) -> Outcome:
+        self.swap.unstage()
+        return Outcome(ok=True, message="let go", checksum=self.swap.checksum)
 
     def _swap(self, payload: dict[str, Any], number: int, agreement: Agreement) -> Outcome:  # noqa: ARG002 - one shape
         if self.place.live_why:

@@ -106,9 +106,3 @@ class Publisher:
         if to_file:
             with suppress(OSError):  # a full disk takes the file, not the feed
                 write_whole(self._folder / f"probe-{self._rank}.json", body)
-
-
-def last_words(folder: Path, body: dict[str, Any]) -> None:
-    """Say by file why there will be no feed. Never raises."""
-    with suppress(Exception):
-        write_whole(folder / f"probe-{body.get('rank', 0)}.json", json.dumps(body).encode())

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sglang_console_probe.agree import Agreement
+from sglang_console_probe.agree import LONG_S, QUICK_S, Agreement
 from sglang_console_probe.bank import Bank, Resident
 from sglang_console_probe.checkpoint import Checkpoint, CheckpointRefused, load, open_checkpoint
 from sglang_console_probe.drafter import Drafter, DrafterError
@@ -108,6 +108,10 @@ class Swap:
         )
         self._reader.start()
 
+    def unstage(self) -> None:
+        """Let go of what was read: another rank could not read it."""
+        self._staged = None
+
     def _stage(self, path: Any, answer: Callable[[Outcome], None]) -> None:
         clock = Clock()
         try:
@@ -147,7 +151,13 @@ class Swap:
         """
         clock = Clock()
         source, why = self._prepare(path, clock)
-        verdict = agreement.reach("ready", self.refuse.get("ready", "") or why, source.fingerprint if source else "")
+        read_now = "read" in clock.seconds
+        verdict = agreement.reach(
+            "ready",
+            self.refuse.get("ready", "") or why,
+            of=source.fingerprint if source else "",
+            within_s=LONG_S if read_now else QUICK_S,
+        )
         clock.lap("agree")
         if not verdict.go or source is None or self._drafter is None:
             self._staged = None
@@ -163,7 +173,7 @@ class Swap:
         clock.lap("save")
         why, proof = self._exchange(source, clock)
         try:
-            verdict = agreement.reach("loaded", self.refuse.get("loaded", "") or why)
+            verdict = agreement.reach("loaded", self.refuse.get("loaded", "") or why, within_s=LONG_S)
         except Exception:
             self._drafter.restore(saved)
             self._synchronize()
