@@ -17,6 +17,7 @@ import msgspec
 
 from console import rig
 from console.agent import left
+from console.agent.chart import Chart
 from console.agent.ledger import Entry
 from console.environment import Matrix
 from console.errors import ConsoleError, ExitCode
@@ -177,6 +178,20 @@ class AgentClient:
         """The newest baselines and calibrations, oldest of them first."""
         query = urlencode({"kind": kind, "limit": limit})
         return _decode(msgspec.json.Decoder(list[Entry]), self._raw("GET", f"/v1/runs?{query}"))
+
+    def series(self, since: float, until: float, step: float) -> Chart:
+        """Figures over time, averaged into steps of ``step`` seconds."""
+        query = urlencode({"since": since, "until": until, "step": step})
+        raw = self._raw("GET", f"/v1/series?{query}", timeout_s=OPERATION_S)
+        return _decode(msgspec.json.Decoder(Chart), raw)
+
+    def acknowledge(self, alarm_id: str, by: str | None = None) -> None:
+        """Note that somebody has seen an alarm.
+
+        Raises:
+            AgentError: it does not hold any more (status 404).
+        """
+        self._ask("POST", "/v1/alarms/ack", {"id": alarm_id, "by": by or who()})
 
     # ------------------------------------------------------------------------------------------ operations
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from console import rig
-from console.agent import actions, agentlog, changes, environments, ledger, measurements
+from console.agent import actions, agentlog, changes, environments, ledger, measurements, series
 from console.agent.aftermath import Aftermath
+from console.agent.chart import Chart
 from console.agent.crash_report import Death
 from console.agent.events import EventLog
 from console.agent.gpus import open_source
@@ -137,6 +138,17 @@ class Daemon:
     def history(self, kind: str, since: float, until: float) -> list[dict[str, Any]]:
         """Rows of the journal. Blocks."""
         return self._measure.history(kind, since, until)
+
+    def series(self, since: float, until: float, step: float) -> Chart:
+        """Figures over time. Blocks."""
+        return series.chart(self._paths.history, since, until, step)
+
+    def acknowledge(self, alarm_id: str, by: str) -> bool:
+        """Note who has seen an alarm; False when it does not hold."""
+        known = self._measure.acknowledge(alarm_id, by)
+        if known:
+            self.events.add("info", f"alarm {alarm_id} seen by {by}", "alarm")
+        return known
 
     async def environment(self) -> Matrix:
         """The engine's environment, process by process."""

@@ -83,6 +83,9 @@ class Measured(Protocol):
     def starts(self, profile: str) -> list[Start]:
         """Earlier starts of a profile that got ready, newest first. Blocks."""
 
+    def acknowledge(self, alarm_id: str, by: str) -> bool:
+        """Note who has seen an alarm; False when it does not hold."""
+
     def history(self, kind: str, since: float, until: float) -> list[dict[str, Any]]:
         """Rows of the journal, oldest first. Blocks."""
 

@@ -15,8 +15,9 @@ from aiohttp import web
 
 from console import __version__, rig
 from console.agent import export, logpage
+from console.agent.chart import Chart
 from console.agent.ledger import Entry
-from console.agent.operate import BusyError, NoReturnError, Operator, RefusedError
+from console.agent.operate import BY_CHARS, BusyError, NoReturnError, Operator, RefusedError
 from console.agent.publish import Publisher
 from console.engine.logtext import sanitize
 from console.environment import Matrix
@@ -50,6 +51,12 @@ class Rig(Protocol):
     def history(self, kind: str, since: float, until: float) -> list[dict[str, Any]]:
         """Rows of the journal. Blocks."""
 
+    def series(self, since: float, until: float, step: float) -> Chart:
+        """Figures over time. Blocks."""
+
+    def acknowledge(self, alarm_id: str, by: str) -> bool:
+        """Note who has seen an alarm; False when it does not hold."""
+
     async def environment(self) -> Matrix:
         """The engine's environment, process by process."""
 
@@ -69,6 +76,8 @@ def application(daemon: Rig) -> web.Application:
     app.router.add_get("/v1/stream", routes.stream)
     app.router.add_get("/v1/log", routes.log)
     app.router.add_get("/v1/history", routes.history)
+    app.router.add_get("/v1/series", routes.series)
+    app.router.add_post("/v1/alarms/ack", routes.acknowledge)
     app.router.add_get("/v1/environment", routes.environment)
     app.router.add_get("/v1/runs", routes.runs)
     app.router.add_post("/v1/preview", routes.preview)
@@ -148,6 +157,24 @@ class Routes:
         """The ledger's newest runs, oldest of them first."""
         kind = request.query.get("kind", "")
         return _json(await asyncio.to_thread(self._rig.runs, kind, _whole(request, "limit") or RUNS_SENT))
+
+    async def series(self, request: web.Request) -> web.Response:
+        """Figures over time, averaged into steps."""
+        since, until, step = (_seconds(request, name, 0.0) for name in ("since", "until", "step"))
+        return _json(await asyncio.to_thread(self._rig.series, since, until, step))
+
+    async def acknowledge(self, request: web.Request) -> web.Response:
+        """Somebody has seen an alarm."""
+        body = await _body(request)
+        alarm_id, by = body.get("id"), body.get("by", "")
+        if not isinstance(alarm_id, str) or not isinstance(by, str):
+            raise ConsoleError(
+                "this is no alarm", todo='send {"id": "loses", "by": "ann"}; the snapshot has the ids', code=ExitCode.USAGE
+            )
+        if not self._rig.acknowledge(alarm_id, sanitize(by, limit_chars=BY_CHARS) or "somebody"):
+            what = f"no alarm {sanitize(alarm_id, limit_chars=80)!r} holds"
+            raise ConsoleError(what, why="it is over, or never was", code=ExitCode.UNREACHABLE)
+        return _json({"acknowledged": alarm_id})
 
     async def preview(self, request: web.Request) -> web.Response:
         """What an operation would do."""
