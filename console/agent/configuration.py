@@ -40,8 +40,9 @@ class Configuration(msgspec.Struct, frozen=True, omit_defaults=True):
         spec, args = self.profile.speculation, self.profile.engine.args
         if self.drafter:
             args = _without(args, DRAFTER_FLAGS)
-            revision = spec.revision if self.drafter == spec.drafter else ""
-            spec = msgspec.structs.replace(spec, drafter=self.drafter, revision=revision)
+            named, pinned = split_revision(self.drafter)
+            revision = pinned or (spec.revision if named == spec.drafter else "")
+            spec = msgspec.structs.replace(spec, drafter=named, revision=revision)
         if self.depth is not None:
             args = _without(args, DEPTH_FLAGS)
             if self.fixed:
@@ -56,6 +57,14 @@ class Configuration(msgspec.Struct, frozen=True, omit_defaults=True):
                 spec = msgspec.structs.replace(spec, steps=self.depth, draft_tokens=width)
         engine = msgspec.structs.replace(self.profile.engine, args=tuple(args))
         return msgspec.structs.replace(self.profile, engine=engine, speculation=spec)
+
+
+def split_revision(drafter: str) -> tuple[str, str]:
+    """``org/name@revision`` in two, as SGLang wants it; a folder stays whole."""
+    name, at, revision = drafter.rpartition("@")
+    if not at or not revision or drafter.startswith(("/", ".", "~")) or name.count("/") != 1:
+        return drafter, ""
+    return name, revision
 
 
 def _speculative(args: Iterable[str]) -> frozenset[str]:

@@ -11,10 +11,11 @@ from typing import Any
 
 import msgspec
 
+from console.drafters import catalogue
 from console.drafters.compare import Comparison, compare
 from console.drafters.facts import TargetFacts, parse_config, target_facts
 from console.drafters.header import UnreadableError
-from console.drafters.source import Checkpoint, open_checkpoint
+from console.drafters.source import Checkpoint, Folder, open_checkpoint
 from console.drafters.subject import CONFIG, CONFIG_READ_BYTES, Drafter, Subject, read_drafter
 from console.drafters.verdict import Judgement, Verdict, judge
 from console.errors import ConsoleError, ExitCode
@@ -25,7 +26,9 @@ KEY_VARIABLE = "SGLANG_API_KEY"
 SERVER_LIMIT_BYTES = 4 << 20
 
 
-def check(drafter: str, *, target: str = "", running: str = "", algorithm: str = "") -> tuple[Judgement, Subject]:
+def check(
+    drafter: str, *, target: str = "", running: str = "", algorithm: str = "", api_key: str = ""
+) -> tuple[Judgement, Subject]:
     """Judge ``drafter`` (folder or org/name[@rev]) for ``target`` (folder, repository or URL of a running server).
 
     Without ``running`` the drafter of the server named by ``target`` is taken, if it can be read here.
@@ -34,10 +37,10 @@ def check(drafter: str, *, target: str = "", running: str = "", algorithm: str =
         ConsoleError: a name that is nothing, a hub or server that says no.
     """
     ours = open_checkpoint(drafter)
-    facts, serving = _target(target) if target else (None, "")
+    facts, serving = target_of(target, api_key) if target else (None, "")
     if facts and algorithm:
         facts = msgspec.structs.replace(facts, algorithm=algorithm.upper())
-    current = _running(running, required=True) if running else _running(serving, required=False)
+    current = running_of(running, required=True) if running else running_of(serving)
     subject = Subject(drafter=read_drafter(ours), target=facts, running=current[1] if current else None)
     if current:
         subject = msgspec.structs.replace(subject, identical=_identical(ours, current[0], subject))
@@ -52,17 +55,31 @@ def comparison(subject: Subject) -> Comparison | None:
     return compare(subject.drafter, mine, subject.running, theirs)
 
 
-def _running(name: str, *, required: bool) -> tuple[Checkpoint, Drafter] | None:
-    if not name or (not required and not Path(name).is_dir()):
+def running_of(name: str, *, required: bool = False) -> tuple[Checkpoint, Drafter] | None:
+    """The drafter that runs; one that was launched by its repository's name is read from the cache.
+
+    Raises:
+        ConsoleError: ``required`` and it cannot be had.
+    """
+    if not name:
         return None
-    checkpoint = open_checkpoint(name)
+    if required:
+        checkpoint = open_checkpoint(name)
+    elif (place := catalogue.resolve(name)) is not None:
+        checkpoint = Folder(place)
+    else:
+        return None
     return checkpoint, read_drafter(checkpoint)
 
 
-def _target(name: str) -> tuple[TargetFacts, str]:
-    """Facts of the target, and the running drafter's path when ``name`` is a server."""
+def target_of(name: str, api_key: str = "") -> tuple[TargetFacts, str]:
+    """Facts of the target, and the running drafter when ``name`` is a server's URL.
+
+    Raises:
+        ConsoleError: neither a folder nor a repository, or a server that does not answer.
+    """
     if name.startswith(("http://", "https://")):
-        return _server_target(name)
+        return _server_target(name, api_key or os.environ.get(KEY_VARIABLE, ""))
     return _file_target(name), ""
 
 
@@ -81,12 +98,12 @@ def _telling(name: str, own: str) -> str:
     return own if "/" in own and not own.startswith("/") and name.startswith(("/", ".", "~")) else name
 
 
-def _server_target(url: str) -> tuple[TargetFacts, str]:
+def _server_target(url: str, key: str) -> tuple[TargetFacts, str]:
     """What a running server tells of its target; its config.json when that is on this disk."""
-    info = _get(url, "/server_info") or _get(url, "/get_server_info")
+    info = _get(url, "/server_info", key) or _get(url, "/get_server_info", key)
     model = str(info.get("model_path") or "")
     facts = TargetFacts(origin=url, name=str(info.get("served_model_name") or model))
-    if info.get("simulated") and (config := _simulated_target(url)):
+    if info.get("simulated") and (config := _simulated_target(url, key)):
         facts = target_facts(config, origin=f"{url} (simulated {model})", name=model)
     elif model and Path(model).is_dir():
         facts = msgspec.structs.replace(_file_target(model), origin=f"{url} ({model})")
@@ -107,16 +124,15 @@ def _server_target(url: str) -> tuple[TargetFacts, str]:
     return facts, str(info.get("speculative_draft_model_path") or "")
 
 
-def _simulated_target(url: str) -> dict[str, Any]:
+def _simulated_target(url: str, key: str) -> dict[str, Any]:
     """The geometry a simulated engine claims; there is no folder to read it from."""
-    simulated = _get(url, "/model_info").get("simulated")
+    simulated = _get(url, "/model_info", key).get("simulated")
     config = simulated.get("target") if isinstance(simulated, dict) else None
     return config if isinstance(config, dict) else {}
 
 
-def _get(url: str, route: str) -> dict[str, Any]:
+def _get(url: str, route: str, key: str) -> dict[str, Any]:
     address = url.rstrip("/") + route
-    key = os.environ.get(KEY_VARIABLE, "")
     request = urllib.request.Request(address, headers={"Authorization": f"Bearer {key}"} if key else {})  # noqa: S310 - checked
     try:
         with urllib.request.urlopen(request, timeout=SERVER_TIMEOUT_S) as response:  # noqa: S310 - http(s) was checked

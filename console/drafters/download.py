@@ -24,6 +24,7 @@ import msgspec
 
 from console.drafters.header import gigabytes
 from console.drafters.hub import hub_error
+from console.drafters.source import COMMIT
 from console.drafters.weights import SKIPPED
 from console.errors import ConsoleError, ExitCode
 
@@ -52,6 +53,8 @@ class Plan(msgspec.Struct, frozen=True):
     bytes_total: int
     bytes_here: int
     """Already complete or in a partial file."""
+    branch: str = ""
+    """The branch or tag that was asked for; empty when it was a commit."""
 
     @property
     def bytes_to_fetch(self) -> int:
@@ -129,7 +132,11 @@ def plan_pull(repository: str, revision: str = "", *, everything: bool = False) 
         etag = item.lfs.sha256 if item.lfs else item.blob_id
         files.append(Wanted(item.rfilename, item.size or 0, str(etag or ""), bool(item.lfs)))
     folder = Path(constants.HF_HUB_CACHE) / ("models--" + repository.replace("/", "--"))
-    plan = Plan(repository, str(info.sha), folder, tuple(files), tuple(skipped), sum(f.size_bytes for f in files), 0)
+    branch = "" if COMMIT.fullmatch(revision) else revision or "main"
+    if branch and not _safe_name(branch):
+        raise ConsoleError(f"{revision!r} is no revision", code=ExitCode.USAGE)
+    total = sum(file.size_bytes for file in files)
+    plan = Plan(repository, str(info.sha), folder, tuple(files), tuple(skipped), total, 0, branch)
     return msgspec.structs.replace(plan, bytes_here=sum(_bytes_here(plan, file) for file in files))
 
 
@@ -343,9 +350,12 @@ def _link(plan: Plan, file: Wanted) -> None:
 
 
 def _write_ref(plan: Plan) -> None:
-    """``refs/main`` names the newest commit pulled, so that a plain repository name resolves offline."""
-    reference = plan.folder / "refs" / "main"
-    if reference.exists():
+    """``refs/main`` names the commit that main stood for, so that a plain repository name resolves offline.
+
+    Written as huggingface_hub does: for the branch that was asked for each time, for a commit only where there is no main yet.
+    """
+    reference = plan.folder / "refs" / (plan.branch or "main")
+    if not plan.branch and reference.exists():
         return
     reference.parent.mkdir(parents=True, exist_ok=True)
     reference.write_text(plan.revision)

@@ -337,3 +337,10 @@ def test_depth_zero_is_no_speculation_unless_it_is_prebuilt():
 def test_another_drafter_does_not_keep_the_revision():
     effective = Configuration(configured(revision="abc"), drafter="org/b").effective()
     assert (effective.speculation.drafter, effective.speculation.revision) == ("org/b", "")
+
+
+def test_a_pinned_repository_is_given_to_sglang_in_two():
+    effective = Configuration(configured(), drafter="org/b@" + "a" * 40).effective()
+    assert (effective.speculation.drafter, effective.speculation.revision) == ("org/b", "a" * 40)
+    folder = Configuration(configured(), drafter="/models/d@2").effective()
+    assert (folder.speculation.drafter, folder.speculation.revision) == ("/models/d@2", "")

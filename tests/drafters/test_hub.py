@@ -236,3 +236,25 @@ def test_kill_minus_nine_then_resume(hub, repo, tmp_path):
     assert (Path(done.stdout.strip()) / "model.safetensors").read_bytes() == repo.files["model.safetensors"]
     resumed = [wanted for method, route, wanted in hub.requests if method == "GET" and "model.safetensors" in route]
     assert resumed == [f"bytes={before}-"]
+
+
+def test_main_moves_and_a_plain_name_means_the_newest(hub, repo):
+    download.pull(download.plan_pull(NAME))
+    hub.repos[NAME].sha = "beef" * 10
+    hub.repos[NAME].files["config.json"] += b"\n"
+    download.pull(download.plan_pull(NAME))
+    folder_ = download.plan_pull(NAME).folder
+    assert (folder_ / "refs" / "main").read_text() == "beef" * 10
+    hub.repos[NAME].sha = "c0de" * 10
+    download.pull(download.plan_pull(NAME, "c0de" * 10))
+    assert (folder_ / "refs" / "main").read_text() == "beef" * 10
+
+
+@pytest.mark.parametrize("revision", ["../../../outside", "a/../../b"])
+def test_a_revision_cannot_leave_the_cache(hub, repo, revision, monkeypatch):
+    from huggingface_hub import HfApi
+
+    real = HfApi.model_info
+    monkeypatch.setattr(HfApi, "model_info", lambda self, name, **how: real(self, name, **how | {"revision": None}))
+    with pytest.raises(ConsoleError, match="is no revision"):
+        download.plan_pull(NAME, revision)
