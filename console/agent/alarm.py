@@ -105,6 +105,7 @@ class Alarms:
         return [rig.Event(at_s, "info", f"over: {over.text}", kind="alarm")]
 
     def _conditions(self, snapshot: rig.Snapshot) -> Iterable[Condition]:
+        yield _dead(snapshot)
         yield _loses(snapshot)
         yield self._silent_drafter(snapshot)
         yield from _gpu_conditions(snapshot.gpus)
@@ -133,6 +134,14 @@ def under_load(snapshot: rig.Snapshot) -> bool:
     """Whether requests are running now."""
     running = snapshot.load.running
     return running.value is not None and running.value >= 1 and not running.stale
+
+
+def _dead(snapshot: rig.Snapshot) -> Condition:
+    """Nobody asked for its end: it stands until somebody launches or stops it."""
+    failure = snapshot.engine.failure
+    text = f"the engine is dead: {failure.message}" if failure is not None else "the engine is dead"
+    causes = (failure.advice,) if failure is not None and failure.advice else ()
+    return Condition("engine-dead", "error", snapshot.engine.state is rig.EngineState.DEAD, text, causes)
 
 
 def _loses(snapshot: rig.Snapshot) -> Condition:
