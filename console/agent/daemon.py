@@ -15,6 +15,7 @@ from typing import Any
 from console import rig
 from console.agent import actions, agentlog, changes, environments, ledger, measurements, series
 from console.agent.aftermath import Aftermath
+from console.agent.alarm_hook import AlarmHook
 from console.agent.chart import Chart
 from console.agent.crash_report import Death
 from console.agent.events import EventLog
@@ -81,6 +82,12 @@ class Daemon:
         self._ended = asyncio.Event()
         self.publisher = Publisher(self._snapshot, period_s=period_s)
         self.events = EventLog(measure.record_event, self.publisher.changed)
+        loop = asyncio.get_running_loop()
+        self._alarm_hook = AlarmHook(
+            paths.name,
+            paths.agent_log,
+            lambda line: tell_in(loop, lambda: self.events.add("warn", line, "alarm")),
+        )
         self._aftermath = Aftermath(paths, self.events, now=self._snapshot, history=measure.history)
         self.supervisor = Supervisor(
             paths,
@@ -122,7 +129,19 @@ class Daemon:
         lines = tail.tail(LOG_TAIL_LINES) if tail is not None else ()
         found = self._measure.snapshot(self.supervisor.engine(), self.operator.operation, self.events.newest(), lines)
         self._aftermath.seen(found)
+        record = self.supervisor.record
+        self._alarm_hook.seen(found, record.configuration.profile.alarm if record is not None else None)
         return found
+
+    def _profile(self) -> Profile | None:
+        """Of the engine that was started here."""
+        record = self.supervisor.record
+        return record.configuration.profile if record is not None and not self.supervisor.attached_url else None
+
+    def _pulled(self, level: str, text: str) -> None:
+        """A download has ended; told from its thread."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self.events.add, level, text, "pull")
 
     # ------------------------------------------------------------------------------------------ for the routes
 
@@ -178,6 +197,7 @@ class Daemon:
         from console.agent.service import application
 
         await self.supervisor.adopt()
+        self._loop = asyncio.get_running_loop()
         publishing = asyncio.create_task(self.publisher.run(), name="publish")
         runner = web.AppRunner(application(self), access_log=None, shutdown_timeout=1.0, handle_signals=False)
         await runner.setup()
@@ -201,6 +221,12 @@ class Daemon:
                 await publishing
             await runner.cleanup()
             await self.supervisor.close()
+
+
+def tell_in(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    """Call something on the event loop from a thread; nothing when the loop has ended."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(call)
 
 
 def _load_profile(name: str) -> Profile:
