@@ -41,7 +41,7 @@ class DeckScreen(ConsoleScreen[None]):
             "targets",
             "targets",
             id="targets",
-            tooltip="Targets at full size: what would have to be true for each goal",
+            tooltip="Targets and what-if: what would have to be true for each goal",
         ),
         Binding(
             "b",
