@@ -165,7 +165,7 @@ def test_a_number_is_executed_once(commands, tmp_path):
         ({"op": "work", "no": True}, "did it"),
         ({"op": "work", "fail": True}, "RuntimeError: went wrong"),
         ({"op": "dance"}, "no command 'dance'; there are work"),
-        ({}, "no command None"),
+        ({}, "no command 'None'"),
         ("[1]", "holds no JSON object"),
         ("{", "cmd-7.json: "),
         ("x" * 70_000, "larger than"),

@@ -315,8 +315,46 @@ def check_a_vote_that_breaks_off_is_rolled_back() -> None:
 
     engine = Engine()
     swap = swap_of(engine)
-    raises(OSError, "the folder is gone", swap.commit, str(drafter_folder(3.0)), {}, Broken())
+    outcome = swap.commit(str(drafter_folder(3.0)), {}, Broken())
+    assert "rolled back: the ranks could not agree: OSError: the folder is gone" in outcome.message
     assert engine.values == HOME
+
+
+def check_no_memory_for_the_way_back_is_a_vote_against() -> None:
+    engine = Engine()
+    swap, vote = swap_of(engine), Vote()
+
+    def full() -> None:
+        raise torch.OutOfMemoryError("no room")
+
+    swap._drafter.save = full
+    outcome = swap.commit(str(drafter_folder(3.0)), {}, vote)
+    assert "rolled back: OutOfMemoryError: no room" in outcome.message
+    assert vote.heard == ["", "OutOfMemoryError: no room"]
+    assert engine.values == HOME
+
+
+def check_a_way_back_that_breaks_says_restart() -> None:
+    engine = Engine()
+    swap = swap_of(engine)
+
+    def broken(saved: Any) -> None:
+        raise RuntimeError("the device is gone")
+
+    swap._drafter.restore = broken
+    outcome = swap.commit(str(drafter_folder(3.0)), {}, Vote({"loaded": "rank 1: no"}))
+    assert "could not be rolled back, restart the engine" in outcome.message
+    assert "rank 1: no; RuntimeError: the device is gone" in outcome.message
+
+
+def check_the_loaded_one_can_be_read_again() -> None:
+    engine = Engine()
+    swap = swap_of(engine)
+    first = swap.checksum
+    outcome = swap.commit(str(engine.home), {}, Vote())
+    assert outcome.ok
+    assert outcome.checksum == first
+    assert swap.resident == [str(engine.home)]
 
 
 def check_infinite_weights_never_stay() -> None:

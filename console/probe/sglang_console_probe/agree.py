@@ -20,8 +20,8 @@ QUICK_S = 5.0
 """For votes that every rank can cast at once; meanwhile nothing is decoded."""
 LONG_S = 60.0
 """For votes that take reading or loading a drafter. SGLang's watchdog waits 300 s for an iteration."""
-FIRST = ("depth", "ready")
-"""The votes that commands begin with."""
+PHASES = ("depth", "ready", "loaded")
+"""All votes that there are."""
 LAST_WORD_S = 5.0
 """How long a decision that exists may take to become readable."""
 
@@ -52,12 +52,12 @@ class Agreement:
         self._ranks = ranks
 
     def decline(self, why: str) -> None:
-        """Vote against whatever the others are about to vote on, and take no further part.
+        """Vote against whatever the others have not decided yet, and take no further part.
 
         Raises:
             OSError: the folder cannot be written.
         """
-        for phase in FIRST if self._ranks > 1 else ():
+        for phase in PHASES if self._ranks > 1 else ():
             write_whole(self._vote(phase, self._rank), json.dumps({"why": why, "of": ""}).encode())
 
     def reach(self, phase: str, why: str, of: str = "", within_s: float = QUICK_S) -> Verdict:

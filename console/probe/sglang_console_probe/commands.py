@@ -81,8 +81,10 @@ class Commands:
         return outcome.ok
 
     def _off(self, number: Any) -> Outcome:
-        """Refuse, also towards the ranks that vote on it now."""
-        why = f"commands: {self.hook.state}"
+        return self._decline(number, f"commands: {self.hook.state}")
+
+    def _decline(self, number: Any, why: str) -> Outcome:
+        """Refuse, also towards the ranks that vote on it now: they would wait for this one."""
         try:
             Agreement(self._folder, int(number), self._place.rank, self._place.ranks).decline(why)
         except Exception as error:
@@ -103,25 +105,21 @@ class Commands:
             self._sweep()
         try:
             payload = read_object(self._folder / f"cmd-{number}.json")
-        except ValueError as error:
-            return Outcome(ok=False, message=f"cmd-{number}.json: {error}")
+        except (ValueError, OSError) as error:
+            return self._decline(number, f"cmd-{number}.json: {error}")
         if payload is None:
-            return Outcome(ok=False, message=f"cmd-{number}.json is not there")
-        operation = self._operations.get(str(payload.get("op")))
-        if operation is None:
-            return Outcome(
-                ok=False, message=f"no command {payload.get('op')!r}; there are {', '.join(sorted(self._operations))}"
-            )
+            return self._decline(number, f"cmd-{number}.json is not there")
+        name = str(payload.get("op"))
+        if name not in self._operations:
+            return self._decline(number, f"no command {name!r}; there are {', '.join(sorted(self._operations))}")
         agreement = Agreement(self._folder, number, self._place.rank, self._place.ranks)
         try:
-            return operation(payload, number, agreement)  # type: ignore[no-any-return]
+            return self._operations[name](payload, number, agreement)  # type: ignore[no-any-return]
         except (DepthRefused, CheckpointRefused) as error:
-            return Outcome(ok=False, message=str(error))
+            return self._decline(number, str(error))
         except Exception as error:
-            logger.warning(
-                "The console's probe failed at command %s: %s", payload.get("op"), reason(error), exc_info=error
-            )
-            return Outcome(ok=False, message=reason(error))
+            logger.warning("The console's probe failed at command %s: %s", name, reason(error), exc_info=error)
+            return self._decline(number, reason(error))
 
     def answer(self, number: int, outcome: Outcome) -> None:
         """Leave this rank's answer in the folder.

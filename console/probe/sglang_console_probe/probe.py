@@ -144,10 +144,11 @@ class Probe:
         if self.place.live_why:
             return self._refused()
         options = payload.get("options")
-        outcome = self.swap.commit(payload.get("path"), options if isinstance(options, dict) else {}, agreement)
-        self.rounds.interrupt()
-        self.publisher.soon()
-        return outcome
+        try:
+            return self.swap.commit(payload.get("path"), options if isinstance(options, dict) else {}, agreement)
+        finally:
+            self.rounds.interrupt()
+            self.publisher.soon()
 
     # ------------------------------------------------------------------------------------------ message
 

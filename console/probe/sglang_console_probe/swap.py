@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sglang_console_probe.agree import LONG_S, QUICK_S, Agreement
+from sglang_console_probe.agree import LONG_S, QUICK_S, Agreement, Verdict
 from sglang_console_probe.bank import Bank, Resident
 from sglang_console_probe.checkpoint import Checkpoint, CheckpointRefused, load, open_checkpoint
 from sglang_console_probe.drafter import Drafter, DrafterError
@@ -67,12 +67,15 @@ class Swap:
         self._reader: threading.Thread | None = None
         self._drafter: Drafter | None = None
         self._running: Checkpoint | None = None
+        """What the engine was started with: all that comes later has its shapes."""
+        self._fingerprint = ""
         self.refuse: dict[str, str] = {}
         """A test asked this rank to refuse: the vote -> why."""
         self.path, self.checksum, self.since_s, self.why = "", "", time.time(), live_why
         try:
             self._drafter = Drafter(scheduler)
             self._running = open_checkpoint(self._drafter.path or Path())
+            self._fingerprint = self._running.fingerprint
             self.path = str(self._drafter.path)
             self.checksum = self._drafter.checksum()
             self._drafter.check(self._running, self._running)
@@ -169,21 +172,28 @@ class Swap:
             )
         self._synchronize()
         clock.lap("wait")
-        saved = self._drafter.save()
-        clock.lap("save")
-        why, proof = self._exchange(source, clock)
+        return self._apply(source, options, agreement, clock)
+
+    def _apply(
+        self, source: Checkpoint | Resident, options: dict[str, Any], agreement: Agreement, clock: Clock
+    ) -> Outcome:
+        """Exchange, and put everything back unless every rank has done it. Every path to the vote says how it went."""
+        saved: list[Any] | None = None
+        proof = ""
+        try:
+            saved = self._saved()
+            clock.lap("save")
+            why, proof = self._exchange(source, clock)
+        except Exception as error:
+            logger.warning("The console's probe could not load a drafter: %s", reason(error), exc_info=error)
+            why = reason(error)
         try:
             verdict = agreement.reach("loaded", self.refuse.get("loaded", "") or why, within_s=LONG_S)
-        except Exception:
-            self._drafter.restore(saved)
-            self._synchronize()
-            raise
+        except Exception as error:
+            verdict = Verdict(go=False, why=f"the ranks could not agree: {reason(error)}")
         clock.lap("agree")
-        if not verdict.go:
-            self._drafter.restore(saved)
-            self._synchronize()
-            clock.lap("roll back")
-            return self._rolled_back(verdict.why, clock)
+        if not verdict.go or saved is None:
+            return self._roll_back(saved, verdict.why, clock)
         self._took(source, saved, proof, options)
         kind = "kept" if isinstance(source, Resident) else "read"
         return Outcome(ok=True, message=f"loaded {self.path} ({kind})", seconds=clock.seconds, checksum=proof)
@@ -207,42 +217,59 @@ class Swap:
         except Exception as error:
             return None, reason(error)
 
-    def _exchange(self, source: Checkpoint | Resident, clock: Clock) -> tuple[str, str]:
-        """Write the weights; why it failed, and the checksum of what is there now."""
+    def _saved(self) -> list[Any]:
         assert self._drafter is not None  # noqa: S101 - commit has looked
-        try:
-            if isinstance(source, Resident):
-                self._drafter.restore(source.saved)
-            else:
-                self._drafter.load(source)
-            self._synchronize()
-            clock.lap("load")
-            proof = self._drafter.checksum()
-            clock.lap("checksum")
-        except Exception as error:
-            logger.warning("The console's probe could not load a drafter: %s", reason(error), exc_info=error)
-            return reason(error), ""
+        return self._drafter.save()
+
+    def _exchange(self, source: Checkpoint | Resident, clock: Clock) -> tuple[str, str]:
+        """Write the weights; what is wrong with them, and their checksum.
+
+        Raises:
+            Exception: whatever the loader says; the weights may be half loaded.
+        """
+        assert self._drafter is not None  # noqa: S101 - commit has looked
+        if isinstance(source, Resident):
+            self._drafter.restore(source.saved)
+        else:
+            self._drafter.load(source)
+        self._synchronize()
+        clock.lap("load")
+        proof = self._drafter.checksum()
+        clock.lap("checksum")
         if isinstance(source, Resident) and proof != source.checksum:
             return f"checksum {proof} instead of {source.checksum}", proof
         return "", proof
 
     def _took(self, source: Checkpoint | Resident, saved: list[Any], proof: str, options: dict[str, Any]) -> None:
-        former = Resident(self.path, self._running.fingerprint if self._running else "", self.checksum, saved)
+        """Remember what is loaded now, and keep the former one as the options say."""
+        former = Resident(self.path, self._fingerprint, self.checksum, saved)
         self._staged = None
-        self._bank.drop(str(source.path))
-        self._bank.put(former, _count(options.get("resident"), RESIDENT), _count(options.get("resident_bytes"), None))
-        self._running = source if isinstance(source, Checkpoint) else self._open(source.path)
-        self._running.tensors.clear()
-        self.path, self.checksum, self.since_s = str(source.path), proof, time.time()
+        self.path, self._fingerprint = str(source.path), source.fingerprint
+        self.checksum, self.since_s = proof, time.time()
+        self._bank.drop(self.path)
+        if former.path != self.path:
+            most = _count(options.get("resident"), RESIDENT)
+            self._bank.put(former, most, _count(options.get("resident_bytes"), None))
 
-    def _rolled_back(self, why: str, clock: Clock) -> Outcome:
+    def _roll_back(self, saved: list[Any] | None, why: str, clock: Clock) -> Outcome:
+        """Write the former weights back, where anything was written at all, and prove it."""
         assert self._drafter is not None  # noqa: S101 - commit has looked
         self._staged = None
-        now = self._drafter.checksum()
-        clock.lap("checksum")
+        now = ""
+        try:
+            if saved is not None:
+                self._drafter.restore(saved)
+                self._synchronize()
+            clock.lap("roll back")
+            now = self._drafter.checksum()
+            clock.lap("checksum")
+        except Exception as error:
+            why = f"{why}; {reason(error)}"
         if now == self.checksum:
             return Outcome(ok=False, message=f"rolled back: {why}", seconds=clock.seconds, checksum=now)
-        message = f"rolled back, but the checksum is {now} instead of {self.checksum}: restart the engine; {why}"
+        message = (
+            f"could not be rolled back, restart the engine: checksum {now or 'unknown'}, was {self.checksum}; {why}"
+        )
         return Outcome(ok=False, message=message, seconds=clock.seconds, checksum=now)
 
 
