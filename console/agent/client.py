@@ -10,7 +10,7 @@ import socket
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
@@ -22,6 +22,10 @@ from console.agent.ledger import Entry
 from console.environment import Matrix
 from console.errors import ConsoleError, ExitCode
 from console.paths import RigPaths, rig_names
+
+if TYPE_CHECKING:
+    from console.agent.pulls import Pull
+    from console.agent.shelf import Shelved
 
 DEFAULT_RIG = "default"
 ANSWER_S = 10.0
@@ -192,6 +196,42 @@ class AgentClient:
             AgentError: it does not hold any more (status 404).
         """
         self._ask("POST", "/v1/alarms/ack", {"id": alarm_id, "by": by or who()})
+
+    # ------------------------------------------------------------------------------------------ drafters
+
+    def drafters(self) -> Shelved:
+        """Drafters on disk and in the profile, judged against what runs, with what each did on this rig."""
+        from console.agent.shelf import Shelved
+
+        raw = self._raw("GET", "/v1/drafters", timeout_s=OPERATION_S)
+        return _decode(msgspec.json.Decoder(Shelved), raw)
+
+    def check_drafter(self, name: str) -> dict[str, Any]:
+        """One drafter in full, as ``console check --json`` prints it."""
+        answer: dict[str, Any] = self._ask("GET", f"/v1/drafters?{urlencode({'name': name})}", timeout_s=OPERATION_S)
+        return answer
+
+    def pulls(self) -> list[Pull]:
+        """Downloads, oldest first."""
+        from console.agent.pulls import Pull
+
+        return _decode(msgspec.json.Decoder(list[Pull]), self._raw("GET", "/v1/pulls"))
+
+    def pull(self, repository: str, *, everything: bool = False, by: str | None = None) -> Pull:
+        """Begin a download; it goes on when this console ends.
+
+        Raises:
+            AgentError: no repository name, or it is being pulled already (status 422).
+        """
+        from console.agent.pulls import Pull
+
+        return self._order("/v1/pulls", {"repository": repository, "everything": everything, "by": by or who()}, Pull)
+
+    def cancel_pull(self, pull_id: str) -> Pull:
+        """Stop a download; what came is kept."""
+        from console.agent.pulls import Pull
+
+        return self._order("/v1/pulls/cancel", {"id": pull_id}, Pull)
 
     # ------------------------------------------------------------------------------------------ operations
 

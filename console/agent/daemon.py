@@ -28,9 +28,11 @@ from console.agent.operate import Operator
 from console.agent.prepare import Preparer
 from console.agent.probe_control import ProbeControl
 from console.agent.publish import Publisher
+from console.agent.pulls import Pulls
 from console.agent.records import Records
 from console.agent.recovery import Recover, Recovery
 from console.agent.relaunch import Relauncher
+from console.agent.shelf import Shelf
 from console.agent.stopping import Patience
 from console.agent.supervise import Supervisor
 from console.environment import Matrix
@@ -80,6 +82,7 @@ class Daemon:
         self.simulated = simulated
         self._measure = measure
         self._ended = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.publisher = Publisher(self._snapshot, period_s=period_s)
         self.events = EventLog(measure.record_event, self.publisher.changed)
         loop = asyncio.get_running_loop()
@@ -101,6 +104,8 @@ class Daemon:
         live = live or ProbeControl(self.supervisor, paths.probe, measure.probe_status, measure.probe_depths)
         self.records = Records(paths.dir)
         self.guarded = Guarded(self.publisher.newest, self.records, lambda: measure.fingerprint)
+        self.shelf = Shelf(self.publisher.newest, lambda: self.supervisor.handle, self._profile, self.records)
+        self.pulls = Pulls(self._pulled)
         relauncher = Relauncher(self.supervisor, preparer or Preparer(paths, simulated=simulated), measure, live)
         self.operator = Operator(
             {
@@ -199,6 +204,7 @@ class Daemon:
         await self.supervisor.adopt()
         self._loop = asyncio.get_running_loop()
         publishing = asyncio.create_task(self.publisher.run(), name="publish")
+        observing = asyncio.create_task(self.guarded.observe(), name="observe drafters")
         runner = web.AppRunner(application(self), access_log=None, shutdown_timeout=1.0, handle_signals=False)
         await runner.setup()
         socket_path.unlink(missing_ok=True)  # noqa: ASYNC240 - the lock is held: it is a dead agent's
@@ -216,9 +222,11 @@ class Daemon:
             await self._recovery.close()
             await self._aftermath.close()
             await self.operator.close()
-            publishing.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await publishing
+            for task in (publishing, observing):
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+            await asyncio.to_thread(self.pulls.close)
             await runner.cleanup()
             await self.supervisor.close()
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 
 from console import rig
 from console.agent import guard
@@ -18,6 +19,9 @@ from profiles.schema import Profile
 log = logging.getLogger(__name__)
 
 WATCH = "watch accept_len"
+OBSERVED_S = 60.0
+"""Time under load that makes a record of a drafter that serves."""
+OBSERVED_EVERY_S = 1800.0
 
 
 class Guarded:
@@ -64,6 +68,25 @@ class Guarded:
         await self.keep(drafter, outcome, profile, "kept" if outcome.kept else "rolled back")
         return outcome
 
+    async def observe(self) -> None:
+        """Keep what serving drafters do between the changes, now and then. Runs until cancelled."""
+        kept: tuple[object, ...] | None = None
+        kept_at_s = 0.0
+        while True:
+            await asyncio.sleep(1.0)
+            engine, serving = self._sample().engine, _serving(self._sample())
+            due = serving != kept or time.monotonic() - kept_at_s > OBSERVED_EVERY_S
+            if serving is None or not engine.drafter or not due:
+                continue
+            still = partial(self._still, serving)
+            outcome = await guard.watch(self._sample, Rule(0.0, "", OBSERVED_S), time.time(), alive=still, period_s=1.0)
+            if outcome.kept and outcome.proven:
+                await self.keep(engine.drafter, outcome, engine.profile, "served")
+                kept, kept_at_s = serving, time.monotonic()
+
+    def _still(self, serving: tuple[object, ...]) -> bool:
+        return _serving(self._sample()) == serving
+
     async def keep(self, drafter: str, outcome: Outcome, profile: str, said: str) -> None:
         """Put what was seen into the drafter's record; trouble with the disk changes nothing else."""
         if self._records is None or outcome.accept_len is None or not outcome.proven or not drafter:
@@ -79,3 +102,13 @@ class Guarded:
             await asyncio.to_thread(self._records.add, drafter, record)
         except ConsoleError as error:
             log.warning("%s", error.line)
+
+
+def _serving(snapshot: rig.Snapshot) -> tuple[object, ...] | None:
+    """What a record would be of; ``None`` while nothing serves undisturbed."""
+    engine, operation = snapshot.engine, snapshot.operation
+    if engine.state is not rig.EngineState.READY or not engine.algorithm:
+        return None
+    if operation is not None and operation.state is rig.OperationState.RUNNING:
+        return None
+    return engine.pid, engine.drafter, engine.profile, snapshot.acceptance.depth.value

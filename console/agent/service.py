@@ -14,11 +14,13 @@ import msgspec
 from aiohttp import web
 
 from console import __version__, rig
-from console.agent import export, logpage
+from console.agent import export, logpage, shelf_routes
 from console.agent.chart import Chart
 from console.agent.ledger import Entry
 from console.agent.operate import BY_CHARS, BusyError, NoReturnError, Operator, RefusedError
 from console.agent.publish import Publisher
+from console.agent.pulls import Pulls
+from console.agent.shelf import Shelf
 from console.engine.logtext import sanitize
 from console.environment import Matrix
 from console.errors import ConsoleError, ExitCode
@@ -41,6 +43,8 @@ class Rig(Protocol):
     simulated: bool
     operator: Operator
     publisher: Publisher
+    shelf: Shelf
+    pulls: Pulls
 
     def log_path(self) -> str:
         """Path of the engine's log; empty without one."""
@@ -85,6 +89,7 @@ def application(daemon: Rig) -> web.Application:
     app.router.add_post("/v1/operations/cancel", routes.cancel)
     app.router.add_post("/v1/agent/stop", routes.stop)
     app.router.add_get("/metrics", routes.metrics)
+    shelf_routes.add(app, daemon.shelf, daemon.pulls)
     return app
 
 
