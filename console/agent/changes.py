@@ -19,6 +19,7 @@ from console.agent.guarded import WATCH, Guarded
 from console.agent.live import LiveControl
 from console.agent.operate import RolledBackError, Run
 from console.agent.relaunch import BACK, Relauncher
+from console.engine import loads
 from console.engine.logtext import sanitize
 from console.errors import ConsoleError, ExitCode
 
@@ -30,6 +31,8 @@ DEEPEST = 64
 EFFECT_S = 10.0
 """The probe reports four to ten times a second; a longer silence is no proof."""
 EFFECT_PERIOD_S = 0.1
+IDLE_AFTER_S = 1.5
+"""The feed's file is renewed once a second."""
 
 
 class Judgement(NamedTuple):
@@ -175,11 +178,11 @@ class Depth(_Change):
         rule = self._guarded.depth_rule(running.profile, now, depth or 0)
         await self._live.set_depth(depth)
         run.step("see it in the next rounds")
-        await self._verify(depth)
+        note = await self._verify(depth)
         self._supervisor.remember(wanted)
         if depth and args.get("watch") is True:
             return await self._watch(depth, rule, former, running, run)
-        return "SGLang's own policy decides" if depth is None else f"depth {depth}"
+        return ("SGLang's own policy decides" if depth is None else f"depth {depth}") + note
 
     async def _watch(self, depth: int, rule: Rule, former: int | None, running: Configuration, run: Run) -> str:
         """Watched only when asked for: a depth is one key away, and a watch holds up the next key.
@@ -206,12 +209,23 @@ class Depth(_Change):
         self._supervisor.remember(running)
         raise RolledBackError(f"taken back: {'the policy decides' if former is None else f'depth {former}'}", why=why)
 
-    async def _verify(self, depth: int | None) -> None:
+    async def _verify(self, depth: int | None) -> str:
+        """See that it is so.
+
+        Returns:
+            What there is to add: an engine without requests changes at its next round.
+
+        Raises:
+            ConsoleError: it is not so.
+        """
         deadline = time.monotonic() + EFFECT_S
+        idle_after = time.monotonic() + IDLE_AFTER_S
         while True:
             now, pinned = self._live.depth()
             if pinned == depth and (depth is None or now == depth):
-                return
+                return ""
+            if pinned == depth and time.monotonic() > idle_after and await self._idle():
+                return ", from the next round on: nothing is running"
             if time.monotonic() > deadline:
                 raise ConsoleError(
                     f"the engine took the order and its feed does not show depth {depth}",
@@ -219,6 +233,14 @@ class Depth(_Change):
                     todo="an engine without requests changes at its next round: look again under load",
                 )
             await asyncio.sleep(EFFECT_PERIOD_S)
+
+    async def _idle(self) -> bool:
+        """Whether the engine says that it has nothing to do."""
+        try:
+            async with self._supervisor.client() as client:
+                return loads.parse(await client.loads()).running == 0
+        except ConsoleError:
+            return False
 
 
 class Swap(_Change):

@@ -346,24 +346,41 @@ def positions(session: Session) -> None:
 
 
 def overhead(session: Session, pairs: int, seconds: float, clients: int) -> None:
-    """tok/s with the probe's hooks muted and not, alternated, in one engine."""
-    ratios = []
-    with session.load(clients, tokens=512):
+    """tok/s and time per round with the probe's hooks muted and not, alternated, in one engine.
+
+    tok/s counts every decoded token; the time per round leaves out the luck of acceptance and is the sharper figure.
+    """
+    speed, rounds = [], []
+    with session.load(clients, tokens=1024):
         time.sleep(5)
         for pair in range(pairs):
-            found = {}
+            found: dict[bool, tuple[float, float]] = {}
             for muted in (pair % 2 == 0, pair % 2 == 1):
                 session.live(lambda control, muted=muted: control.fault(kind="mute", on=muted))
-                time.sleep(0.5)
-                began, first = time.monotonic(), _generated(session.url)
+                time.sleep(0.3)
+                first = _moments(session.url)
+                began, tokens = time.monotonic(), _generated(session.url)
                 time.sleep(seconds)
-                found[muted] = (_generated(session.url) - first) / (time.monotonic() - began)
-            ratios.append(found[False] / found[True])
+                tok_s = (_generated(session.url) - tokens) / (time.monotonic() - began)
+                last = _moments(session.url)
+                found[muted] = tok_s, (last[1] - first[1]) / (last[0] - first[0])
+            speed.append(found[False][0] / found[True][0])
+            rounds.append(found[False][1] / found[True][1])
         session.live(lambda control: control.fault(kind="mute", on=False))
-    mean = statistics.mean(ratios)
-    half = 1.96 * statistics.stdev(ratios) / len(ratios) ** 0.5
-    session.row(f"tok/s with the probe / without, {clients} streams", mean + half > 0.995, ratio=round(mean, 5),
-                interval=[round(mean - half, 5), round(mean + half, 5)], pairs=pairs)  # fmt: skip
+    for what, ratios, good in (
+        ("tok/s", speed, lambda m, h: m + h > 0.995),
+        ("time per round", rounds, lambda m, h: m - h < 1.005),
+    ):
+        mean, half = statistics.mean(ratios), 1.96 * statistics.stdev(ratios) / len(ratios) ** 0.5
+        session.row(f"{what} with the probe / without, {clients} streams", good(mean, half), ratio=round(mean, 5),
+                    interval=[round(mean - half, 5), round(mean + half, 5)], median=round(statistics.median(ratios), 5), pairs=pairs)  # fmt: skip
+
+
+def _moments(url: str) -> tuple[float, float]:
+    """Decode rounds and their microseconds so far."""
+    body = json.loads(urllib.request.urlopen(f"{url}/v1/loads?include=all", timeout=20).read())
+    moments = body["loads"][0]["decode_moments"]
+    return moments[0], moments[2]
 
 
 def _generated(url: str) -> float:
@@ -440,19 +457,91 @@ def crash(session: Session) -> None:
                 cause=failure.get("message"), memory_gib=memory and round(memory, 1), free_after_s=round(time.monotonic() - began, 1))  # fmt: skip
 
 
-def relaunch_and_stop(session: Session) -> None:
-    began = time.monotonic()
-    done = session.console("run", str(session.profile), timeout_s=300)
-    session.row("launch again", done.returncode == 0, seconds=round(time.monotonic() - began, 1))
+def restart_and_stop(session: Session) -> None:
     began = time.monotonic()
     done = session.console("restart", "--yes", timeout_s=300)
     session.row(
         "restart", done.returncode == 0, seconds=round(time.monotonic() - began, 1), said=done.stdout.strip()[-200:]
     )
     began = time.monotonic()
-    done = session.console("stop", "--yes", timeout_s=200)
+    done = session.console("stop", timeout_s=200)
     session.row(
         "stop", done.returncode == 0, seconds=round(time.monotonic() - began, 1), said=done.stdout.strip()[-200:]
+    )
+
+
+def calibration(session: Session) -> None:
+    """The cost table by the console's own operation, and what follows from it."""
+    began = time.monotonic()
+    words = (
+        "calibrate",
+        "--depths",
+        "0,1,2,3,5",
+        "--concurrency",
+        "1,16",
+        "--tokens",
+        "300",
+        "--repetitions",
+        "2",
+        "--yes",
+        "--json",
+    )
+    done = session.console(*words, timeout_s=300)
+    said = json.loads(done.stdout).get("message") if done.stdout.strip() else done.stderr[-300:]
+    session.row("calibration", done.returncode == 0, seconds=round(time.monotonic() - began, 1), said=said)
+    runs = sorted((session.paths.dir / "runs").glob("*-calibrate.json"))
+    if runs:
+        shutil.copy(runs[-1], session.out / "calibration.json")
+        for cell in json.loads(runs[-1].read_text())["result"]["cells"]:
+            predicted = (
+                1000 * cell["accept_len"] / cell["cycle_ms"]
+                if cell.get("accept_len") and cell.get("cycle_ms")
+                else None
+            )
+            session.row(f"cell depth {cell['depth']}, {cell['concurrency']} streams", None, stream_tok_s=cell["stream_tok_s"],
+                        total=round(cell["total_tok_s"]["median"], 1), accept_len=cell.get("accept_len"), cycle_ms=cell.get("cycle_ms"),
+                        verify_ms=cell.get("verify_ms"), predicted_tok_s=predicted and round(predicted, 1))  # fmt: skip
+
+
+def real_size(session: Session) -> None:
+    """A drafter of 2.4 GB: seconds of the swap against seconds to read its file, and the restart beside it."""
+    folders = {name: session.checkpoints / f"drafter-{name}" for name in ("a", "b")}
+    size = (folders["b"] / "model.safetensors").stat().st_size
+    began = time.monotonic()
+    with (folders["b"] / "model.safetensors").open("rb", buffering=0) as file:
+        while file.read(16 << 20):
+            pass
+    read_s = time.monotonic() - began
+    session.live(lambda control: control.set_depth(3))
+    with session.load(4) as load:
+        time.sleep(3)
+        for step, name in enumerate(("b", "a", "b", "a")):
+            began = time.monotonic()
+
+            async def exchange(control: LiveControl, folder: Path = folders[name]) -> dict[str, Any]:
+                await control.swap(str(folder))
+                assert control.last is not None
+                return {"checksums": control.last.checksums, "seconds": control.last.seconds}
+
+            answer = session.live(exchange)
+            took = time.monotonic() - began
+            time.sleep(3)
+            start = newest(session.paths)
+            time.sleep(4)
+            end = newest(session.paths)
+            rounds = end.acceptance.rounds - start.acceptance.rounds
+            accepted = end.acceptance.accepted - start.acceptance.accepted
+            good = took < 2 * read_s if step == 0 else True
+            session.row(f"swap of {size / 1e9:.2f} GB to {name}, {'from disk' if step == 0 else 'again'}", good, seconds=round(took, 2),
+                        read_file_s=round(read_s, 2), accept_len=round(1 + accepted / max(rounds, 1), 3), checksum=answer["checksums"],
+                        phases_ms={k: round(v * 1000, 1) for k, v in answer["seconds"].items()})  # fmt: skip
+        result = load.stop()
+    session.row(
+        "load during swaps of real size",
+        clean(result),
+        requests=result.requests,
+        failed=len(result.failed),
+        wrong=result.wrong,
     )
 
 
@@ -470,7 +559,14 @@ FIRST: tuple[tuple[str, Callable[[Session], None]], ...] = (
     ("faults", faults),
     ("crash", crash),
 )
-SECOND: tuple[tuple[str, Callable[[Session], None]], ...] = (("relaunch", relaunch_and_stop),)
+SECOND: tuple[tuple[str, Callable[[Session], None]], ...] = (
+    ("launch", launch),
+    ("swap of real size", real_size),
+    ("overhead", lambda session: overhead(session, 16, 3.0, 1)),
+    ("overhead", lambda session: overhead(session, 16, 3.0, 8)),
+    ("calibration", calibration),
+    ("restart and stop", restart_and_stop),
+)
 
 
 def main() -> int:
@@ -485,7 +581,7 @@ def main() -> int:
     parts = {"first": FIRST, "second": SECOND, "all": FIRST + SECOND}[options.part]
     for what, do in parts:
         session.check(what, lambda do=do: do(session))
-    session.console("stop", "--yes", timeout_s=120)
+    session.console("stop", timeout_s=120)
     session.console("agent", "stop", timeout_s=30)
     bad = [row["what"] for row in session.rows if row["ok"] is False]
     print(f"\n{len(session.rows)} rows, {len(bad)} not ok: {', '.join(bad) or 'none'}")
