@@ -21,9 +21,12 @@ if TYPE_CHECKING:
 @click.command("pull")
 @click.argument("repository", metavar="REPO[@REV]")
 @click.option("--all", "everything", is_flag=True, help="Also optimizer states and .bin files.")
+@click.option(
+    "--pin", metavar="PROFILE", default="", help="Then write the revision into this profile, which names REPO."
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be fetched, fetch nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Nothing but JSON on stdout.")
-def command(repository: str, everything: bool, dry_run: bool, as_json: bool) -> None:
+def command(repository: str, everything: bool, pin: str, dry_run: bool, as_json: bool) -> None:
     """Download REPO at REV into the hub cache.
 
     Goes on where an interrupted pull stopped, checks the free space first, and proves size and hash of every file before it is
@@ -40,6 +43,8 @@ def command(repository: str, everything: bool, dry_run: bool, as_json: bool) -> 
             code=ExitCode.USAGE,
         )
     name, _, revision = repository.partition("@")
+    if pin:
+        _check_pin(pin, name)
     plan = plan_pull(name, revision, everything=everything)
     left_out = f"; left out: {', '.join(plan.skipped[:4])}" if plan.skipped else ""
     size = f"{gigabytes(plan.bytes_total)}, {gigabytes(plan.bytes_to_fetch)} to fetch"
@@ -48,6 +53,7 @@ def command(repository: str, everything: bool, dry_run: bool, as_json: bool) -> 
     path = plan.snapshot
     if not dry_run:
         path = _interruptible(lambda cancel: pull(plan, _reporter(), cancel))
+    written = _pin(pin, name, plan.revision) if pin and not dry_run else ""
     if as_json:
         answer = {
             "repository": name,
@@ -57,10 +63,33 @@ def command(repository: str, everything: bool, dry_run: bool, as_json: bool) -> 
             "files": [file.name for file in plan.files],
             "skipped": list(plan.skipped),
             "complete": not dry_run,
+            "pinned": written or None,
         }
         click.echo(json.dumps(answer, indent=1))
     elif not dry_run:
         click.echo(str(path))
+
+
+def _check_pin(profile: str, repository: str) -> None:
+    """Say before the download what would go wrong after it."""
+    from console.drafters.pin import pinned
+    from profiles import store
+
+    pinned(store.load(profile), repository, "")
+
+
+def _pin(profile: str, repository: str, revision: str) -> str:
+    """Write it, and say where."""
+    from console.drafters.pin import pin
+
+    path = pin(profile, repository, revision)
+    said = (
+        f"{repository} is pinned to {revision[:12]} in {path}"
+        if path
+        else f"{profile} is pinned to {revision[:12]} already"
+    )
+    click.echo(said, err=True)
+    return str(path or profile)
 
 
 def _interruptible(work: Callable[[threading.Event], Path]) -> Path:
