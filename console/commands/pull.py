@@ -72,15 +72,15 @@ def command(repository: str, everything: bool, pin: str, dry_run: bool, as_json:
 
 def _check_pin(profile: str, repository: str) -> None:
     """Say before the download what would go wrong after it."""
-    from console.drafters.pin import pinned
     from profiles import store
+    from profiles.pin import pinned
 
     pinned(store.load(profile), repository, "")
 
 
 def _pin(profile: str, repository: str, revision: str) -> str:
     """Write it, and say where."""
-    from console.drafters.pin import pin
+    from profiles.pin import pin
 
     path = pin(profile, repository, revision)
     said = (

@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from console.commands.pull import command
-from console.drafters.pin import pin, pinned
 from console.errors import ConsoleError
 from profiles import store
+from profiles.pin import pin, pinned
 from profiles.schema import Profile, Speculation
 from tests.drafters.build import config
 from tests.drafters.hub_server import Repo
