@@ -49,7 +49,7 @@ class Commands:
 
         Takes the probe's own key out, leaves the others to SGLang. Never raises by itself.
         """
-        request = args[1] if len(args) > 1 else kwargs.get("recv_req")
+        request: Any = args[1] if len(args) > 1 else kwargs.get("recv_req")
         values = getattr(request, "server_args", None)
         if not isinstance(values, dict) or KEY not in values:
             return original(*args, **kwargs)

@@ -24,7 +24,7 @@ class Depth:
 
     def __init__(self, worker: Any, live_why: str) -> None:
         self._worker = worker
-        self._controller = getattr(worker, "adaptive_controller", None)
+        self._controller: Any = getattr(worker, "adaptive_controller", None)
         self.pinned: int | None = None
         self.why = live_why or self._missing()
 

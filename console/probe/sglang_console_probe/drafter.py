@@ -75,7 +75,7 @@ class Drafter:
 
     def __init__(self, scheduler: Any) -> None:
         self._worker = inner_worker(scheduler)
-        self._runner = getattr(self._worker, "draft_runner", None)
+        self._runner: Any = getattr(self._worker, "draft_runner", None)
         if self._runner is None:
             raise DrafterError("this kind of speculation has no single draft model")
         self.model = self._runner.model
