@@ -24,6 +24,7 @@ from console.rig import Snapshot
 from console.screens.ageing import aged
 from console.screens.agent import Agent, CannotBeginError, Connect
 from console.screens.base import ConsoleScreen, Dialog
+from console.screens.bell import Bell
 from console.screens.deck import DeckScreen
 from console.screens.feed import Feed, Fresh, Lost
 from console.screens.operator import Accepted, Operator, Previewed, Refused
@@ -56,6 +57,7 @@ class ConsoleApp(App[None]):
         rig: the rig's name; ``None``: not known before the agent answers.
         read_only: show everything, change nothing.
         ascii_only: draw with ASCII characters only.
+        bell: ring the terminal's bell for a new error alarm.
         shelf: where profiles come from; default: the operator's own and the built-in ones.
     """
 
@@ -76,6 +78,7 @@ class ConsoleApp(App[None]):
         rig: str | None,
         read_only: bool = False,
         ascii_only: bool = False,
+        bell: bool = True,
         shelf: Shelf | None = None,
     ) -> None:
         colourless = "NO_COLOR" in os.environ
@@ -99,6 +102,7 @@ class ConsoleApp(App[None]):
         self._frozen: Snapshot | None = None
         self._possible: dict[str, bool] = {}
         self._shelf = shelf
+        self._bell = Bell(enabled=bell)
         glyphs.use(ascii=ascii_only)
 
     # ---------------------------------------------------------------------------------------- start and end
@@ -142,6 +146,8 @@ class ConsoleApp(App[None]):
         self.latest = message.snapshot
         self._connected, self._lost_why = True, ""
         self.operations.follow(message.snapshot)
+        if self._bell.rings(message.snapshot):
+            self.bell()
         self._announce()
         if self._frozen is None:
             self._draw(message.snapshot)
@@ -296,6 +302,11 @@ class ConsoleApp(App[None]):
         glyphs.use(ascii=self._ascii.enabled)
         self.redraw()
         self.refresh_css(animate=False)
+
+    def action_toggle_bell(self) -> None:
+        """Ring for new error alarms, or do not."""
+        self._bell.enabled = not self._bell.enabled
+        self.tell(f"the bell is {'on' if self._bell.enabled else 'off'}")
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Every action that is possible now, then those of Textual's that say something new."""

@@ -19,6 +19,13 @@ class DeckScreen(ConsoleScreen[None]):
 
     HEADING: ClassVar[str] = "Deck"
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "a",
+            "acknowledge",
+            "alarm seen",
+            id="acknowledge",
+            tooltip="The alarm was seen: your name stands beside it from now on",
+        ),
         Binding("p", "profiles", "profiles", id="profiles", tooltip="Profiles: look, launch"),
         Binding("C", "cancel", "cancel", id="cancel", tooltip="Cancel the running operation, while that is possible"),
         Binding(
@@ -65,7 +72,9 @@ class DeckScreen(ConsoleScreen[None]):
             tooltip="Environment: asked for, launcher, each worker, and where they differ",
         ),
         Binding("l", "log", "log", id="log", tooltip="The engine's log: follow, search, filter"),
-        Binding("h", "history", "history", id="history", tooltip="Charts over hours and days; what was done and what failed"),
+        Binding(
+            "h", "history", "history", id="history", tooltip="Charts over hours and days; what was done and what failed"
+        ),
         Binding("x", "stop", "stop", id="stop", tooltip="Stop the engine (asked first)"),
         Binding("r", "restart", "restart", id="restart", tooltip="Stop the engine and launch it again (asked first)"),
         Binding(
@@ -139,6 +148,10 @@ class DeckScreen(ConsoleScreen[None]):
     def action_detach(self) -> None:
         """Stop watching a server that somebody else started."""
         self.console.operations.request("detach", {})
+
+    def action_acknowledge(self) -> None:
+        """The gravest alarm was seen."""
+        self.console.operations.acknowledge()
 
     def action_freeze(self) -> None:
         """Hold the screen still, or let it go on."""

@@ -81,6 +81,17 @@ class Operator:
 
         self._ask(call)
 
+    def acknowledge(self) -> None:
+        """Say that the gravest alarm nobody has answered for was seen."""
+        snapshot = self._app.latest
+        waiting = [alarm for alarm in snapshot.alarms if not alarm.acknowledged_by] if snapshot is not None else []
+
+        def call() -> None:
+            self._app.agent().acknowledge(waiting[0].id)
+
+        if waiting:
+            self._ask(call)
+
     def depth(self, direction: int) -> None:
         """One depth down or up; several presses in a row add up."""
         snapshot = self._app.latest

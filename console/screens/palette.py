@@ -34,6 +34,7 @@ TITLES = {
     "environment": "Environment",
     "log": "Log",
     "history": "History",
+    "acknowledge": "Alarm seen",
     "stop": "Stop the engine",
     "restart": "Restart the engine",
     "launch_view": "Start-up at full size",
@@ -55,6 +56,7 @@ def commands(app: ConsoleApp) -> Iterable[SystemCommand]:
         if possible("detach", app.now):
             yield SystemCommand("Detach", "Stop watching this server", partial(app.run_action, "detach", deck))
     yield SystemCommand("ASCII only", "Draw with ASCII characters only, or with all", app.action_toggle_ascii)
+    yield SystemCommand("Bell", "Ring for new error alarms, or do not", app.action_toggle_bell)
     yield SystemCommand("Help", "All keys of this screen", app.action_help)
     yield SystemCommand("Leave", "Leave the console; agent and engine live on", app.action_leave)
 

@@ -114,6 +114,9 @@ _CHECKS: dict[str, Callable[[Now], bool]] = {
     "freeze": lambda now: now.snapshot is not None,
     "drafters": lambda now: now.engine.state is not EngineState.NONE,
     "targets": lambda now: now.snapshot is not None,
+    "acknowledge": lambda now: (
+        now.may_write and now.snapshot is not None and any(not alarm.acknowledged_by for alarm in now.snapshot.alarms)
+    ),
     "history": lambda now: now.connected and now.snapshot is not None,
     "baseline": lambda now: now.may_begin and now.ours and now.engine.state is EngineState.READY,
     "calibrate": lambda now: (

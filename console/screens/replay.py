@@ -26,6 +26,7 @@ class ReplayApp(ConsoleApp):
         ascii_only: draw with ASCII characters only.
     """
 
+    HEADING: ClassVar[str] = "Replay"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "pause", "pause", id="replay-pause", tooltip="Hold the recording still, or let it go on"),
         Binding("left", f"seek(-{SHORT_S:g})", "10s", id="replay-back", tooltip="Ten seconds back"),
@@ -39,7 +40,7 @@ class ReplayApp(ConsoleApp):
     ]
 
     def __init__(self, connect: Connect, *, player: Player, rig: str | None = None, ascii_only: bool = False) -> None:
-        super().__init__(connect, rig=rig, read_only=True, ascii_only=ascii_only)
+        super().__init__(connect, rig=rig, read_only=True, ascii_only=ascii_only, bell=False)
         self._player = player
 
     def action_seek(self, by_s: float) -> None:

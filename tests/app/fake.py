@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from console import rig
-from console.agent.ledger import Entry as LedgerEntry
 from console.agent.chart import Chart
+from console.agent.ledger import Entry as LedgerEntry
 from console.app import ConsoleApp
 from console.environment import Matrix
 from console.errors import ConsoleError

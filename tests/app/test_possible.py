@@ -22,7 +22,7 @@ def test_before_the_first_snapshot_nothing_is_possible() -> None:
 
 
 def test_without_an_engine_only_a_launch_makes_sense() -> None:
-    assert now(idle()) == {"freeze", "targets", "launch"}
+    assert now(idle()) == {"freeze", "targets", "history", "launch"}
 
 
 def test_a_serving_engine() -> None:
@@ -37,6 +37,7 @@ def test_a_serving_engine() -> None:
         "freeze",
         "drafters",
         "targets",
+        "history",
         "swap",
         "launch",
         "baseline",
@@ -61,7 +62,7 @@ def test_while_an_operation_runs_it_can_only_be_cancelled() -> None:
 
 def test_an_attached_engine_is_only_watched() -> None:
     attached = with_engine(serving(), attached=True, profile="", log_path="")
-    assert now(attached) == {"freeze", "drafters", "targets", "detach", "launch"}
+    assert now(attached) == {"freeze", "drafters", "targets", "history", "detach", "launch"}
     live = msgspec.structs.replace(attached, probe=rig.ProbeStatus(present=True, depth_live=True))
     assert {"depth_down", "depth_up"} <= now(live)
 
