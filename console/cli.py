@@ -32,6 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "history": ("history", "What was done to the rig and what befell it: operations, events, starts, crashes, runs."),
     "env": ("env", "The engine's environment: asked for, launcher, each worker, and where they differ."),
     "replay": ("replay", "The deck on a recorded history: seek, pause, step."),
+    "export": ("export", "The recorded figures as CSV, JSON or Parquet."),
     "check": ("check", "Will this drafter fit? The verdict from config and header, before the download."),
     "pull": ("pull", "Download a drafter from the hub: resumable, proven."),
     "profiles": ("profiles", "List, show and manage tuning profiles."),

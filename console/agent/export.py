@@ -88,7 +88,10 @@ def _speculation(snapshot: rig.Snapshot) -> Iterable[tuple[str, str, Sequence[Sa
     yield "depth", "Draft steps in use.", [({}, _fresh(acceptance.depth))]
     yield "baseline_tokens_per_second", "Per stream without speculation.", [({}, targets.baseline.tok_s)]
     yield "break_even_accept_len", "accept_len at which speculation pays.", [({}, targets.break_even_accept_len)]
+    yield "accept_len_margin", "accept_len over break-even; below 0 speculation loses.", [({}, targets.margin)]
     yield "speedup_ratio", "Speed over the baseline.", [({}, targets.speedup)]
+    pays = {rig.Verdict.PAYS: 1.0, rig.Verdict.LOSES: 0.0}.get(targets.verdict)
+    yield "speculation_pays", "1 while speculation pays, 0 while it loses; absent while that is not known.", [({}, pays)]
 
 
 def _gpu_labels(gpu: rig.Gpu) -> dict[str, str]:
