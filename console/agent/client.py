@@ -18,6 +18,7 @@ import msgspec
 from console import rig
 from console.agent import left
 from console.agent.chart import Chart
+from console.agent.configuration import Configuration
 from console.agent.ledger import Entry
 from console.environment import Matrix
 from console.errors import ConsoleError, ExitCode
@@ -177,6 +178,14 @@ class AgentClient:
     def environment(self) -> Matrix:
         """The engine's environment: asked for, launcher, each worker."""
         return _decode(msgspec.json.Decoder(Matrix), self._raw("GET", "/v1/environment"))
+
+    def running(self) -> Configuration:
+        """What was launched, with what was changed since.
+
+        Raises:
+            AgentError: no engine of this rig runs.
+        """
+        return _decode(msgspec.json.Decoder(Configuration), self._raw("GET", "/v1/running"))
 
     def runs(self, kind: str = "", limit: int = 50) -> list[Entry]:
         """The newest baselines and calibrations, oldest of them first."""

@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from console import rig
-from console.agent import actions, agentlog, changes, environments, ledger, measurements, series
+from console.agent import actions, agentlog, changes, environments, ledger, measurements, running, series
 from console.agent.aftermath import Aftermath
 from console.agent.alarm_hook import AlarmHook
+from console.agent.applying import Apply
 from console.agent.chart import Chart
+from console.agent.configuration import Configuration
 from console.agent.crash_report import Death
 from console.agent.events import EventLog
 from console.agent.gpus import open_source
@@ -107,14 +109,16 @@ class Daemon:
         self.shelf = Shelf(self.publisher.newest, lambda: self.supervisor.handle, self._profile, self.records)
         self.pulls = Pulls(self._pulled)
         relauncher = Relauncher(self.supervisor, preparer or Preparer(paths, simulated=simulated), measure, live)
+        depth, swap = changes.Depth(relauncher, live, self.guarded), changes.Swap(relauncher, live, self.guarded)
         self.operator = Operator(
             {
                 "launch": actions.Launch(relauncher, load or _load_profile),
                 "stop": actions.Stop(relauncher),
                 "restart": actions.Restart(relauncher),
                 "recover": Recover(relauncher),
-                "depth": changes.Depth(relauncher, live, self.guarded),
-                "swap": changes.Swap(relauncher, live, self.guarded),
+                "depth": depth,
+                "swap": swap,
+                "apply": Apply(relauncher, live, load or _load_profile, depth, swap, measure),
                 "baseline": measurements.Baseline(relauncher, live, measure, paths),
                 "calibrate": measurements.Calibrate(relauncher, live, measure, paths),
                 "attach": actions.Attach(self.supervisor, client),
@@ -184,6 +188,17 @@ class Daemon:
         why = self._measure.probe_status().why
         reported = self._measure.environments()
         return await asyncio.to_thread(environments.matrix, profile, pid, reported, probe_why=why)
+
+    def running(self) -> Configuration:
+        """What was launched, with what was changed since.
+
+        Raises:
+            ConsoleError: no engine of this rig runs.
+        """
+        record = self.supervisor.record
+        if record is None or not self.supervisor.alive or self.supervisor.attached_url:
+            raise running.nothing_runs()
+        return record.configuration
 
     def runs(self, kind: str, limit: int) -> list[ledger.Entry]:
         """The newest baselines and calibrations, oldest of them first. Blocks."""

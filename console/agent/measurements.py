@@ -341,6 +341,7 @@ def _summary(result: calibration.Calibration) -> dict[str, object]:
                 "concurrency": cell.concurrency,
                 "tok_s": round(cell.total_tok_s.median, 2),
                 "stream_tok_s": round(cell.stream_tok_s.median, 2),
+                **({"tokens": cell.tokens, "requests": cell.requests - cell.failed} if cell.tokens else {}),
                 **({"accept_len": round(cell.accept_len, 3)} if cell.accept_len is not None else {}),
                 **({"cycle_ms": round(cell.cycle_ms, 3)} if cell.cycle_ms is not None else {}),
             }

@@ -16,6 +16,7 @@ from aiohttp import web
 from console import __version__, rig
 from console.agent import export, logpage, shelf_routes
 from console.agent.chart import Chart
+from console.agent.configuration import Configuration
 from console.agent.ledger import Entry
 from console.agent.operate import BY_CHARS, BusyError, NoReturnError, Operator, RefusedError
 from console.agent.publish import Publisher
@@ -64,6 +65,9 @@ class Rig(Protocol):
     async def environment(self) -> Matrix:
         """The engine's environment, process by process."""
 
+    def running(self) -> Configuration:
+        """What was launched, with what was changed since."""
+
     def runs(self, kind: str, limit: int) -> list[Entry]:
         """Baselines and calibrations, oldest first. Blocks."""
 
@@ -84,6 +88,7 @@ def application(daemon: Rig) -> web.Application:
     app.router.add_post("/v1/alarms/ack", routes.acknowledge)
     app.router.add_get("/v1/environment", routes.environment)
     app.router.add_get("/v1/runs", routes.runs)
+    app.router.add_get("/v1/running", routes.running)
     app.router.add_post("/v1/preview", routes.preview)
     app.router.add_post("/v1/operations", routes.operate)
     app.router.add_post("/v1/operations/cancel", routes.cancel)
@@ -158,6 +163,10 @@ class Routes:
         """The engine's environment: asked for, launcher, workers."""
         return _json(await self._rig.environment())
 
+    async def running(self, _request: web.Request) -> web.Response:
+        """The running profile and the live overrides."""
+        return _json(self._rig.running())
+
     async def runs(self, request: web.Request) -> web.Response:
         """The ledger's newest runs, oldest of them first."""
         kind = request.query.get("kind", "")
@@ -174,7 +183,9 @@ class Routes:
         alarm_id, by = body.get("id"), body.get("by", "")
         if not isinstance(alarm_id, str) or not isinstance(by, str):
             raise ConsoleError(
-                "this is no alarm", todo='send {"id": "loses", "by": "ann"}; the snapshot has the ids', code=ExitCode.USAGE
+                "this is no alarm",
+                todo='send {"id": "loses", "by": "ann"}; the snapshot has the ids',
+                code=ExitCode.USAGE,
             )
         if not self._rig.acknowledge(alarm_id, sanitize(by, limit_chars=BY_CHARS) or "somebody"):
             what = f"no alarm {sanitize(alarm_id, limit_chars=80)!r} holds"

@@ -71,6 +71,7 @@ def build(
     run_dir: Path,
     probe_dir: Path | None = None,
     admin_key: str = "",
+    check_paths: bool = True,
 ) -> Launch:
     """The launch of a profile.
 
@@ -81,6 +82,7 @@ def build(
         run_dir: where the launch's own files go.
         probe_dir: folder shared with the probe; ``None`` leaves the probe out.
         admin_key: key of the routes that change something; kept out of the command line.
+        check_paths: whether folders must exist; for another box they need not.
 
     Raises:
         ConsoleError: SGLang would refuse or crash, and why.
@@ -89,7 +91,7 @@ def build(
     words, secrets = flags.without_secrets(engine.args)
     words, warnings = flags.spelled(words, version)
     given = flags.values(words)
-    _check_model(profile, given)
+    _check_model(profile, given, check_paths=check_paths)
     spec = speculation.plan(profile.speculation, given, version)
     warnings = [*warnings, *spec.warnings]
     files: dict[Path, str] = {}
@@ -150,12 +152,12 @@ def _text(number: int | None) -> str:
     return "" if number is None else str(number)
 
 
-def _check_model(profile: Profile, given: Mapping[str, str]) -> None:
+def _check_model(profile: Profile, given: Mapping[str, str], *, check_paths: bool) -> None:
     """What SGLang would find out after half a minute, found out before anything is stopped for it."""
     model = given.get("--model-path") or profile.engine.model
     if not model:
         raise ConsoleError(f"profile {profile.name} names no model", todo="set engine.model", code=ExitCode.USAGE)
-    if not profile.engine.module.startswith("sglang"):
+    if not (check_paths and profile.engine.module.startswith("sglang")):
         return
     drafter = given.get("--speculative-draft-model-path") or (
         profile.speculation.drafter if profile.speculation.algorithm else ""
@@ -312,13 +314,17 @@ def masked_command(argv: Sequence[str], env: Mapping[str, str] | None = None) ->
     return " ".join([*words, *(shlex.quote(word) for word in mask_argv(argv))])
 
 
-def export(profile: Profile, *, version: tuple[int, ...] | None = None, python: str = "python3") -> str:
+def export(
+    profile: Profile, *, version: tuple[int, ...] | None = None, python: str = "python3", check_paths: bool = True
+) -> str:
     """The launch as one plain shell line that needs no console: no probe, no admin key; an API key is read from its file."""
     engine = profile.engine
     folder = Path(tempfile.gettempdir()) / f"sglang-{profile.name}"
     section = {"api_key_file": "", "args": tuple(flags.without_secrets(engine.args)[0])}
     bare = _replace(profile, section)
-    launch = build(bare, version=version, python=engine.python or python, run_dir=folder, probe_dir=None)
+    launch = build(
+        bare, version=version, python=engine.python or python, run_dir=folder, probe_dir=None, check_paths=check_paths
+    )
     words = ["env", *(word for name in engine.env.unset for word in ("-u", name))]
     sets = {name: value for name, value in engine.env.set.items() if not is_secret_name(name)}
     sets.setdefault(DEVICE_TIMER_VARIABLE, launch.env[DEVICE_TIMER_VARIABLE])
