@@ -39,6 +39,8 @@ class Condition(NamedTuple):
     causes: tuple[str, ...] = ()
     rise_s: float = 0.0
     fall_s: float = 0.0
+    told: bool = True
+    """Rise and fall are events; not where the supervisor has told the same already."""
 
 
 @dataclass
@@ -92,7 +94,7 @@ class Alarms:
                 state.alarm = rig.Alarm(
                     condition.id, condition.level, state.holds_since_s, condition.text, condition.causes
                 )
-                return [rig.Event(at_s, condition.level, condition.text, kind="alarm")]
+                return [rig.Event(at_s, condition.level, condition.text, kind="alarm")] if condition.told else []
             return []
         state.holds_since_s = None
         if state.alarm is None:
@@ -102,7 +104,7 @@ class Alarms:
         if at_s - state.gone_since_s < condition.fall_s:
             return []
         over, state.alarm = state.alarm, None
-        return [rig.Event(at_s, "info", f"over: {over.text}", kind="alarm")]
+        return [rig.Event(at_s, "info", f"over: {over.text}", kind="alarm")] if condition.told else []
 
     def _conditions(self, snapshot: rig.Snapshot) -> Iterable[Condition]:
         yield _dead(snapshot)
@@ -141,7 +143,8 @@ def _dead(snapshot: rig.Snapshot) -> Condition:
     failure = snapshot.engine.failure
     text = f"the engine is dead: {failure.message}" if failure is not None else "the engine is dead"
     causes = (failure.advice,) if failure is not None and failure.advice else ()
-    return Condition("engine-dead", "error", snapshot.engine.state is rig.EngineState.DEAD, text, causes)
+    dead = snapshot.engine.state is rig.EngineState.DEAD
+    return Condition("engine-dead", "error", dead, text, causes, told=False)
 
 
 def _loses(snapshot: rig.Snapshot) -> Condition:
