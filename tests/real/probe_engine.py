@@ -40,9 +40,18 @@ class ProbeEngine:
         places: where the checkpoints are.
         tp: tensor-parallel ranks.
         env: more environment.
+        tree: draft two branches at each of three steps, at a fixed depth: SGLang's tiers draft one branch only.
     """
 
-    def __init__(self, folder: Path, places: Places, *, tp: int = 1, env: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        places: Places,
+        *,
+        tp: int = 1,
+        env: dict[str, str] | None = None,
+        tree: bool = False,
+    ) -> None:
         self.places = places
         self.tp = tp
         self.port = free_port()
@@ -70,9 +79,10 @@ class ProbeEngine:
             *("--device", "cpu", "--tp", str(tp), "--attention-backend", "torch_native"),
             *("--sampling-backend", "pytorch", "--max-total-tokens", "16384", "--context-length", "4096"),
             *("--max-running-requests", "8", "--enable-metrics", "--decode-log-interval", "10"),
-            *("--speculative-algorithm", "EAGLE3", "--speculative-num-steps", "3", "--speculative-eagle-topk", "1"),
-            *("--speculative-num-draft-tokens", "4", "--speculative-adaptive"),
-            *("--speculative-adaptive-config", str(tiers)),
+            *("--speculative-algorithm", "EAGLE3", "--speculative-num-steps", "3"),
+            *("--speculative-eagle-topk", "2" if tree else "1"),
+            *("--speculative-num-draft-tokens", "6" if tree else "4"),
+            *(() if tree else ("--speculative-adaptive", "--speculative-adaptive-config", str(tiers))),
             *("--speculative-draft-model-path", str(places.checkpoints / "drafter-a")),
         ]
 

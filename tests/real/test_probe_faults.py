@@ -94,6 +94,34 @@ def test_a_probe_that_cannot_attach(start):
     assert "did not attach" in found.swap_why
 
 
+async def test_a_tree_is_counted_by_its_path_and_has_no_live_depth(start):
+    engine = start(tree=True)
+    load = Load(engine.url, engine.places.checkpoints)
+    histogram = [0, 0, 0, 0]
+    with FeedReader(engine.probe_dir) as feed:
+        (before,) = wait(feed, bool)
+        for place in (100, 900):
+            prompt = load.expected(load._cycle[place], 5)
+            answer = load.ask(prompt, 64)
+            assert answer["output_ids"] == load.expected(prompt[-1], 64)
+            for accepted, count in enumerate(answer["meta_info"]["spec_correct_drafts_histogram"]):
+                histogram[accepted] += count
+        rounds = before.acceptance.rounds + sum(histogram)
+        (after,) = wait(feed, lambda m: m[0].acceptance.rounds >= rounds)
+    window = between(before, after)
+    assert window.rounds == sum(histogram)
+    assert window.hits == tuple(sum(histogram[position:]) for position in (1, 2, 3))
+    assert window.tries == tuple(sum(histogram[position:]) for position in (0, 1, 2))
+    assert window.drafted == 5 * window.rounds  # the tree without its root
+    async with EngineClient(engine.url) as client:
+        live = LiveControl(client, engine.probe_dir, 1)
+        assert live.capabilities().swap_live
+        with pytest.raises(ConsoleError, match="started without adaptive tiers"):
+            await live.set_depth(1)
+        await live.swap(str(engine.places.checkpoints / "drafter-b"))
+    serves(engine)
+
+
 @pytest.mark.parametrize("tp", [2, pytest.param(8, marks=pytest.mark.long)])
 async def test_ranks_change_together_or_not_at_all(start, tp):
     engine = start(tp=tp)
