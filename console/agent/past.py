@@ -52,7 +52,15 @@ def gather(
             _damaged(past, _unread_runs(paths))
         else:
             past.rows[kind] = _journal(past, paths, kind, since_s, until_s, limit)
+    if "operations" in past.rows:
+        past.rows["operations"] = _with_ends(past.rows["operations"])
     return past
+
+
+def _with_ends(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One runs at a time: what has no end and is not the newest was cut off with its agent."""
+    told = {"state": "cut off", "message": "its agent ended while it ran"}
+    return [row if row.get("ended_at_s") or row is rows[-1] else {**row, **told} for row in rows]
 
 
 def _journal(

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from console.agent.chart import Chart
 from console.errors import ConsoleError
 from console.rig import Operation, Preview, Snapshot
 
 if TYPE_CHECKING:
+    from console.agent.chart import Chart
     from console.agent.ledger import Entry
+    from console.agent.pulls import Pull
+    from console.agent.shelf import Shelved
     from console.environment import Matrix
 
 
@@ -43,6 +45,21 @@ class Agent(Protocol):
 
     def series(self, since: float, until: float, step: float) -> Chart:
         """Figures over time, averaged into steps of so many seconds."""
+
+    def drafters(self) -> Shelved:
+        """Drafters on disk and in the profile, judged against what runs."""
+
+    def check_drafter(self, name: str) -> Mapping[str, Any]:
+        """One drafter in full, as ``console check --json`` prints it."""
+
+    def pulls(self) -> Sequence[Pull]:
+        """Downloads, oldest first."""
+
+    def pull(self, repository: str) -> Pull:
+        """Begin a download, in the name of whoever runs this console."""
+
+    def cancel_pull(self, pull_id: str) -> Pull:
+        """Stop a download; what came is kept."""
 
     def acknowledge(self, alarm_id: str) -> object:
         """Note that somebody has seen an alarm."""

@@ -10,6 +10,7 @@ from console import rig
 from console.agent import crash_report, past
 from console.agent.configuration import Configuration
 from console.agent.crash_report import CrashReport, Death
+from console.agent.record import Journal
 from console.agent.state import Ending, EngineRecord
 from console.errors import ConsoleError
 from console.paths import RigPaths
@@ -185,3 +186,17 @@ def test_the_past_without_an_agent_tells_what_is_damaged():
 def test_a_report_of_a_newer_version_with_more_fields_still_reads():
     raw = msgspec.json.decode(msgspec.json.encode(composed()))
     assert msgspec.convert({**raw, "weather": "rain"}, CrashReport).id == raw["id"]
+
+
+def test_an_operation_without_an_end_that_is_not_the_newest_was_cut_off():
+    paths = RigPaths("default")
+    paths.make()
+    journal = Journal(paths.history, clock=lambda: NOW)
+    for name, ended_at_s in (("a", NOW - 90), ("b", None), ("c", None)):
+        entry = rig.Operation(id=name, kind="depth", started_at_s=NOW - 100 + ord(name), ended_at_s=ended_at_s)
+        journal.operation(entry)
+    assert journal._flush()
+    journal._close()
+    rows = past.gather(paths, 0.0, NOW * 2, ("operations",)).rows["operations"]
+    assert [row.get("state", "running") for row in rows] == ["running", "cut off", "running"]
+    assert past.gather(paths, 0.0, NOW * 2, ("crashes",)).rows == {"crashes": []}
