@@ -91,7 +91,11 @@ def _speculation(snapshot: rig.Snapshot) -> Iterable[tuple[str, str, Sequence[Sa
     yield "accept_len_margin", "accept_len over break-even; below 0 speculation loses.", [({}, targets.margin)]
     yield "speedup_ratio", "Speed over the baseline.", [({}, targets.speedup)]
     pays = {rig.Verdict.PAYS: 1.0, rig.Verdict.LOSES: 0.0}.get(targets.verdict)
-    yield "speculation_pays", "1 while speculation pays, 0 while it loses; absent while that is not known.", [({}, pays)]
+    yield (
+        "speculation_pays",
+        "1 while speculation pays, 0 while it loses; absent while that is not known.",
+        [({}, pays)],
+    )
 
 
 def _gpu_labels(gpu: rig.Gpu) -> dict[str, str]:

@@ -210,9 +210,37 @@ class ReplayClient:
         """Refused."""
         raise ReplayError("nothing can be cancelled")
 
+    def runs(self, kind: str = "", limit: int = 50) -> list[Any]:  # noqa: ARG002 - the agent's signature
+        """None: the ledger is beside a rig, not in its journal."""
+        return []
+
+    def environment(self) -> NoReturn:
+        """Refused."""
+        raise ReplayError("the engine's environment is not recorded")
+
     def acknowledge(self, alarm_id: str) -> NoReturn:  # noqa: ARG002 - the agent's signature
         """Refused."""
         raise ReplayError("no alarm can be acknowledged")
+
+    def drafters(self) -> NoReturn:
+        """Refused."""
+        raise ReplayError("drafters are on the rig's disk")
+
+    def check_drafter(self, name: str) -> NoReturn:  # noqa: ARG002 - the agent's signature
+        """Refused."""
+        raise ReplayError("drafters are on the rig's disk")
+
+    def pulls(self) -> list[Any]:
+        """None: nothing is downloaded in the past."""
+        return []
+
+    def pull(self, repository: str) -> NoReturn:  # noqa: ARG002 - the agent's signature
+        """Refused."""
+        raise ReplayError("nothing can be downloaded")
+
+    def cancel_pull(self, pull_id: str) -> NoReturn:  # noqa: ARG002 - the agent's signature
+        """Refused."""
+        raise ReplayError("nothing can be cancelled")
 
     def log(self, before: int | None = None, after: int | None = None, limit: int = 200) -> NoReturn:  # noqa: ARG002
         """Refused: the log is a file of its own."""

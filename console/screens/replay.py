@@ -11,7 +11,7 @@ from console.app import ConsoleApp
 from console.screens.agent import Connect
 from console.screens.notice import Notice
 
-_NOT_RECORDED = frozenset({"log", "filter_log", "freeze", "save"})
+_NOT_RECORDED = frozenset({"log", "filter_log", "freeze", "save", "environment", "baseline", "calibrate", "drafters"})
 """Actions for which a running rig is needed; ``freeze`` is the pause of a replay."""
 SHORT_S, LONG_S = 10.0, 60.0
 

@@ -79,7 +79,19 @@ async def test_nothing_changes_anything(app: ReplayApp) -> None:
         await pilot.press("x", "r", "right_square_bracket", "C", "l", "slash", "s")
         await pilot.pause(0.2)
         assert isinstance(app.screen, DeckScreen)
-        for action in ("stop", "restart", "depth_up", "swap", "launch", "cancel", "save", "log", "freeze"):
+        for action in (
+            "stop",
+            "restart",
+            "depth_up",
+            "swap",
+            "launch",
+            "cancel",
+            "save",
+            "log",
+            "freeze",
+            "calibrate",
+            "environment",
+        ):
             assert not app.can(action), action
         assert "replay" in app.why_not()
         await pilot.press("question_mark")
