@@ -68,6 +68,11 @@ class Choices(ScrollingPanel):
         self._cursor = keys.index(current.key) if current is not None and current.key in keys else 0
         self._moved()
 
+    def columns(self, headings: Sequence[str]) -> None:
+        """Other columns: a narrower terminal shows fewer."""
+        self._headings = tuple(headings)
+        self._redraw()
+
     def only(self, text: str) -> None:
         """Show the rows that hold a text."""
         self._filter = text.casefold()

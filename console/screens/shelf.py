@@ -40,6 +40,14 @@ class Shelf(Protocol):
         """
 
 
+    def pin(self, name: str, repository: str, revision: str, *, write: bool) -> Sequence[tuple[str, str, str]]:
+        """What pinning a pulled revision changes in a profile, as (key, before, after); written when asked.
+
+        Raises:
+            ConsoleError: the profile does not name the repository, or cannot be written.
+        """
+
+
 class StoreShelf:
     """The operator's profiles and the built-in ones."""
 
@@ -64,3 +72,13 @@ class StoreShelf:
         if profile.name == based_on.name or not replace:
             return str(store.save(profile, based_on=based_on))
         return str(store.save(profile, overwrite=True))
+
+    def pin(self, name: str, repository: str, revision: str, *, write: bool) -> Sequence[tuple[str, str, str]]:
+        """In the operator's folder; a built-in profile becomes a copy there."""
+        from profiles import pin, store
+
+        before = store.load(name)
+        after = pin.pinned(before, repository, revision)
+        if write:
+            pin.pin(name, repository, revision)
+        return [(key, str(old or "-"), str(new or "-")) for key, old, new in store.differences(before, after)]

@@ -14,6 +14,8 @@ import msgspec
 from console import rig
 from console.agent.chart import Chart
 from console.agent.ledger import Entry as LedgerEntry
+from console.agent.pulls import Pull
+from console.agent.shelf import Item, Shelved
 from console.app import ConsoleApp
 from console.environment import Matrix
 from console.errors import ConsoleError
@@ -75,6 +77,27 @@ def operation(kind: str = "restart", **changes: object) -> rig.Operation:
     return msgspec.structs.replace(base, **changes)
 
 
+SHELVED = (
+    Item(
+        name="/d/first",
+        path="/d/first",
+        kind="EAGLE-3 (Llama)",
+        verdict="same",
+        running=True,
+        listed=True,
+        bytes=11_310_000,
+    ),
+    Item(
+        name="/d/second",
+        path="/d/second",
+        kind="EAGLE-3 (Llama)",
+        verdict="restart",
+        why="it fits the target",
+        listed=True,
+    ),
+)
+
+
 class FakeLog:
     """A log of equally long lines, so that offsets are easy: line i begins at i * width."""
 
@@ -125,6 +148,10 @@ class FakeAgent:
     log_file: FakeLog = field(default_factory=FakeLog)
     kept: list[LedgerEntry] = field(default_factory=list)
     matrix: Matrix = field(default_factory=Matrix)
+    shelved: tuple[Item, ...] = SHELVED
+    answers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    checked: list[str] = field(default_factory=list)
+    pulling: list[Pull] = field(default_factory=list)
     _queue: queue.Queue[rig.Snapshot | Exception | None] = field(default_factory=queue.Queue)
 
     def connect(self) -> FakeAgent:
@@ -187,6 +214,29 @@ class FakeAgent:
     def acknowledge(self, alarm_id: str) -> None:
         self.acknowledged.append(alarm_id)
 
+    def drafters(self) -> Shelved:
+        if self.error:
+            raise self.error
+        return Shelved(self.shelved, target="http://127.0.0.1:30000")
+
+    def check_drafter(self, name: str) -> Mapping[str, Any]:
+        self.checked.append(name)
+        return self.answers.get(name, {"verdict": "restart", "checks": [], "drafter": {"name": name}})
+
+    def pulls(self) -> list[Pull]:
+        return list(self.pulling)
+
+    def pull(self, repository: str) -> Pull:
+        pull = Pull(id=f"p{len(self.pulling)}", repository=repository, started_at_s=AT_S)
+        self.pulling.append(pull)
+        return pull
+
+    def cancel_pull(self, pull_id: str) -> Pull:
+        self.pulling = [
+            msgspec.structs.replace(pull, state="cancelled") if pull.id == pull_id else pull for pull in self.pulling
+        ]
+        return self.pulling[-1]
+
     def log(self, before: int | None = None, after: int | None = None, limit: int = 200) -> dict[str, object]:
         return self.log_file.page(before, after, limit)
 
@@ -196,6 +246,7 @@ class FakeShelf:
 
     def __init__(self) -> None:
         self.saved: list[tuple[Profile, bool]] = []
+        self.pinned: list[tuple[str, str, str]] = []
         self.profile = Profile(
             name="story",
             description="the story's box",
@@ -219,6 +270,13 @@ class FakeShelf:
 
     def load(self, name: str) -> Profile:
         return self.profile
+
+    def pin(self, name: str, repository: str, revision: str, *, write: bool) -> list[tuple[str, str, str]]:
+        if repository != "org/listed":
+            raise ConsoleError(f"profile {name} does not name {repository}")
+        if write:
+            self.pinned.append((name, repository, revision))
+        return [("speculation.revision", "-", revision)]
 
     def save(self, profile: Profile, based_on: Profile, *, replace: bool) -> str:
         self.saved.append((profile, replace))

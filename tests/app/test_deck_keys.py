@@ -175,7 +175,7 @@ async def test_swap_from_the_drafters() -> None:
         agent.push(serving())
         await shows(app, "BigTarget")
         await pilot.press("d")
-        await shows(app, "/d/second")
+        await shows(app, "> first")
         await pilot.press("enter")
         await shows(app, "/d/first is the drafter that runs")
         await pilot.press("down", "enter")
