@@ -31,6 +31,8 @@ from console.errors import ConsoleError, ExitCode
 SPARE_SHARE = 0.05
 """Room asked for beyond the download itself."""
 HASH_CHUNK_BYTES = 4 << 20
+PIECE_BYTES = 1 << 20
+"""huggingface_hub's own 10 MB are ten seconds of a slow line, in which nobody sees progress or can cancel."""
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -259,10 +261,11 @@ def _fetch(plan: Plan, file: Wanted, meter: _Meter) -> None:
 
 def _transfer(plan: Plan, file: Wanted, here: int, meter: _Meter) -> None:
     """Append the rest of the file to its partial."""
-    from huggingface_hub import file_download, get_hf_file_metadata, hf_hub_url
+    from huggingface_hub import constants, file_download, get_hf_file_metadata, hf_hub_url
     from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
     url = hf_hub_url(plan.repository, file.name, revision=plan.revision)
+    constants.DOWNLOAD_CHUNK_SIZE = min(constants.DOWNLOAD_CHUNK_SIZE, PIECE_BYTES)
     try:
         metadata = get_hf_file_metadata(url)
         if metadata.xet_file_data is not None and importlib.util.find_spec("hf_xet"):

@@ -122,8 +122,8 @@ def detail(answer: Mapping[str, Any], cells: int) -> list[Row]:
     rows += _checks(answer.get("checks") or (), cells)
     rows += _files(answer.get("drafter") or {})
     rows += _comparison(answer.get("comparison") or {})
-    rows += [((("note  ", "label"), (clean(str(note)), "text"))) for note in answer.get("notes") or ()]
-    return rows
+    rows += [(("note  ", "label"), (clean(str(note)), "text")) for note in answer.get("notes") or ()]
+    return [((" ", "text"), *row) for row in rows]
 
 
 def _checks(checks: Sequence[Mapping[str, Any]], cells: int) -> list[Row]:
@@ -131,7 +131,7 @@ def _checks(checks: Sequence[Mapping[str, Any]], cells: int) -> list[Row]:
         return []
     value = max(10, min(26, (cells - 46) // 2))
     rows: list[Row] = [((f"{'check':<10}{'drafter':<{value}}  {'reference':<{value}}  what", "label"),)]
-    for check in checks:
+    for check in sorted(checks, key=_weight):
         ok, severity = check.get("ok"), str(check.get("severity", ""))
         blocks = severity == "block"
         mark = _MARK[ok] if ok is not False or blocks else severity
@@ -142,6 +142,13 @@ def _checks(checks: Sequence[Mapping[str, Any]], cells: int) -> list[Row]:
             ((label, "label"), (f"{mark:<6}", role), (both, "value"), (clean(str(check.get("message", ""))), "text"))
         )
     return rows
+
+
+def _weight(check: Mapping[str, Any]) -> int:
+    """What decides stands first: failed, doubtful, unknown, good."""
+    if check.get("ok") is False:
+        return 0 if check.get("severity") == "block" else 1
+    return 3 if check.get("ok") else 2
 
 
 def _value(value: object, cells: int) -> str:

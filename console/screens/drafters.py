@@ -13,7 +13,7 @@ from textual.timer import Timer
 from textual.widgets import Input
 
 from console.errors import ConsoleError
-from console.rig import Change, Preview, Snapshot
+from console.rig import Change, OperationState, Preview, Snapshot, StepState
 from console.screens import drafter_rows
 from console.screens.base import SubScreen
 from console.screens.choices import Choices
@@ -21,7 +21,6 @@ from console.screens.drafter_detail import DrafterDetail
 from console.screens.keybar import KeyBar
 from console.screens.sentence import Sentence
 from panels.header import Header
-from profiles.schema import Profile
 
 if TYPE_CHECKING:
     from console.agent.pulls import Pull
@@ -96,6 +95,7 @@ class DraftersScreen(SubScreen):
         yield Choices(drafter_rows.COLUMNS, empty="asking the agent")
         yield Sentence(id="about")
         yield DrafterDetail()
+        yield Sentence(id="watch")
         yield Sentence(id="pulls")
         yield Input(placeholder="only drafters that hold this text", id="filter")
         yield Input(placeholder="org/name or org/name@revision", id="repository")
@@ -111,7 +111,10 @@ class DraftersScreen(SubScreen):
     def show(self, snapshot: Snapshot) -> None:
         """The header lives on; another drafter that runs means other verdicts."""
         self.query_one(Header).show(snapshot)
-        running = f"{snapshot.engine.drafter} {snapshot.engine.state} {snapshot.engine.pid}"
+        self.query_one("#watch", Sentence).say(_watched(snapshot), "accent")
+        operation = snapshot.operation
+        ended = operation.id if operation is not None and operation.ended_at_s is not None else ""
+        running = f"{snapshot.engine.drafter} {snapshot.engine.state} {snapshot.engine.pid} {ended}"
         if self._engine_seen and running != self._engine_seen:
             self._known.clear()
             self._fetch()
@@ -179,6 +182,8 @@ class DraftersScreen(SubScreen):
         listing.columns(drafter_rows.columns(width))
         if self._items:
             listing.fill([drafter_rows.choice(item, width) for item in self._items])
+            # As high as it is long: what is left belongs to the detail.
+            listing.styles.height = min(len(self._items) + 1, max(5, self.size.height * 2 // 5))
 
     def on_judged(self, message: Judged) -> None:
         """Show it when the cursor still stands there."""
@@ -374,7 +379,13 @@ class DraftersScreen(SubScreen):
         self.run_worker(work, thread=True, group="pin", exit_on_error=False)
 
 
-def offered(profile: Profile) -> tuple[str, ...]:
-    """The drafters a profile names, its own first, each once."""
-    own = (profile.speculation.drafter,) if profile.speculation.drafter else ()
-    return tuple(dict.fromkeys((*own, *profile.speculation.drafters)))
+def _watched(snapshot: Snapshot) -> str:
+    """What the running step of a swap says."""
+    operation = snapshot.operation
+    if operation is None or operation.kind != "swap" or operation.state is not OperationState.RUNNING:
+        return ""
+    step = next((step for step in operation.steps if step.state is StepState.RUNNING), None)
+    if step is None:
+        return ""
+    back = "; C takes it back" if operation.cancellable else ""
+    return f"{step.name}: {step.detail}{back}" if step.detail else ""

@@ -197,7 +197,9 @@ async def test_cancel_takes_back_a_watched_swap() -> None:
     agent = given()
     app = make(agent)
     async with app.run_test(size=(100, 30)) as pilot:
-        await opened(pilot, app, agent, serving(operation=operation("swap")))
+        step = rig.Step("watch accept_len", rig.StepState.RUNNING, "accept_len 1.90, has to hold 1.60, 12 s left")
+        await opened(pilot, app, agent, serving(operation=operation("swap", steps=(step,))))
+        await shows(app, "accept_len 1.90, has to hold 1.60, 12 s left; C takes it back")
         await pilot.press("C")
         await until(lambda: agent.cancelled == 1, "the cancel")
 

@@ -70,7 +70,7 @@ def test_the_simulated_rig():
     rig = store.load("simulated")
     assert (rig.engine.module, rig.engine.simulated, rig.engine.tp) == ("console.simulate", True, 8)
     assert rig.speculation.candidate_steps == (0, 1, 2, 3, 4, 5, 6)
-    assert set(rig.speculation.drafters) == {"sim/own-37k", "sim/kimi-k2-instruct-eagle3"}
+    assert set(rig.speculation.drafters) == {"sim/own-37k", "sim/kimi-k2-instruct-eagle3", "sim/silent"}
     assert (rig.targets.baseline.tok_s, rig.targets.goals_tok_s) == (82, (150, 200))
 
 
