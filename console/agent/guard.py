@@ -40,6 +40,8 @@ class Rule:
     why: str
     """Where the floor comes from."""
     window_s: float
+    depth: int | None = None
+    """The floor is one at this depth: what is seen at another one, because SGLang's policy moves it, is carried over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,42 +73,59 @@ def before(snapshot: rig.Snapshot) -> float | None:
     return None if figure.stale else figure.value
 
 
+def depth_of(snapshot: rig.Snapshot) -> int | None:
+    """The depth in force, 0 without speculation."""
+    value = snapshot.acceptance.depth.value
+    return None if value is None else round(value)
+
+
+def at_depth(accept_len: float, seen: int | None, wanted: int | None) -> float:
+    """What a measured accept_len would be at another depth, at constant accuracy (F7); itself where that cannot be said."""
+    if not seen or not wanted or seen == wanted:
+        return accept_len
+    accuracy = accuracy_for(accept_len, seen)
+    return accept_len if accuracy is None else accept_len_constant(accuracy, wanted)
+
+
 def rule_for(
     guard: Guard, earlier: float | None, *, depth_before: int | None = None, depth_after: int | None = None
 ) -> Rule:
     """The floor of a change: the higher of the profile's two, never below what says that nothing is accepted.
 
-    A change of depth changes accept_len even of the same drafter: what it was before is carried over to the new depth at
-    constant accuracy (``docs/economics.md``, F7).
+    A change of depth changes accept_len even of the same drafter, so a floor is one at a depth.
 
     Args:
         guard: the profile's section.
         earlier: accept_len before the change; ``None``: not measured.
-        depth_before: the depth it was measured at, when the depth changes.
-        depth_after: the depth it changes to.
+        depth_before: the depth it was measured at.
+        depth_after: the depth it changes to; ``None``: that does not change.
     """
-    if earlier is not None and depth_before and depth_after and depth_before != depth_after:
-        accuracy = accuracy_for(earlier, depth_before)
-        earlier = accept_len_constant(accuracy, depth_after) if accuracy is not None else None
+    depth = depth_after or depth_before
+    if earlier is not None:
+        earlier = at_depth(earlier, depth_before, depth)
     floor, why = NOTHING, "above 1: something has to be accepted"
     if guard.min_accept_len is not None and guard.min_accept_len > floor:
         floor, why = guard.min_accept_len, "guard.min_accept_len"
     if earlier is not None and earlier * guard.min_share_of_before > floor:
         floor, why = earlier * guard.min_share_of_before, f"{guard.min_share_of_before:.0%} of {earlier:.2f} before"
-    return Rule(floor, why, guard.window_s)
+    return Rule(floor, why, guard.window_s, depth)
 
 
-def reading(snapshot: rig.Snapshot, changed_s: float) -> Reading | None:
-    """What a snapshot tells of the time after a change; ``None`` when nothing ran, or when it tells of the time before."""
+def reading(snapshot: rig.Snapshot, changed_s: float, depth: int | None = None) -> Reading | None:
+    """What a snapshot tells of the time after a change; ``None`` when nothing was drafted, or when it tells of the time before.
+
+    accept_len is given as at ``depth``.
+    """
     figure, running = snapshot.acceptance.accept_len, snapshot.load.running
     if figure.value is None or figure.stale or figure.at_s is None:
         return None
-    if running.value == 0 and not running.stale:
+    if (running.value == 0 and not running.stale) or depth_of(snapshot) == 0:
         return None
     if figure.source is not None and figure.at_s < changed_s + SETTLE_S.get(figure.source, 0.0):
         return None
     speed = snapshot.load.tok_s_stream
-    return Reading(figure.at_s, figure.value, None if speed.stale else speed.value)
+    accept_len = at_depth(figure.value, depth_of(snapshot), depth)
+    return Reading(figure.at_s, accept_len, None if speed.stale else speed.value)
 
 
 class Watch:
@@ -135,7 +154,7 @@ class Watch:
         """
         now = snapshot.at_s if now_s is None else now_s
         step, self._last_s = min(max(0.0, now - self._last_s), LONGEST_STEP_S), now
-        found = reading(snapshot, self._changed_s) if now - snapshot.at_s < LONGEST_STEP_S else None
+        found = reading(snapshot, self._changed_s, self._rule.depth) if now - snapshot.at_s < LONGEST_STEP_S else None
         if found is None:
             if now - self._idle_since_s >= self._rule.window_s * IDLE_SHARE:
                 return self._idle()

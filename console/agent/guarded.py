@@ -45,7 +45,8 @@ class Guarded:
 
     def rule(self, profile: Profile) -> Rule:
         """The floor for another drafter, from what the one before does now."""
-        return guard.rule_for(profile.guard, guard.before(self._sample()))
+        now = self._sample()
+        return guard.rule_for(profile.guard, guard.before(now), depth_before=guard.depth_of(now) or None)
 
     def depth_rule(self, profile: Profile, depth_before: int | None, depth_after: int) -> Rule:
         """The floor for another depth of the same drafter."""
@@ -65,7 +66,8 @@ class Guarded:
         outcome = await guard.watch(self._sample, rule, time.time(), report=run.detail, alive=alive)
         run.detail(outcome.message)
         run.cancellable(possible=False)
-        await self.keep(drafter, outcome, profile, "kept" if outcome.kept else "rolled back")
+        said = "kept" if outcome.kept else "rolled back"
+        await self.keep(drafter, outcome, profile, said, depth=rule.depth)
         return outcome
 
     async def observe(self) -> None:
@@ -87,14 +89,16 @@ class Guarded:
     def _still(self, serving: tuple[object, ...]) -> bool:
         return _serving(self._sample()) == serving
 
-    async def keep(self, drafter: str, outcome: Outcome, profile: str, said: str) -> None:
-        """Put what was seen into the drafter's record; trouble with the disk changes nothing else."""
+    async def keep(
+        self, drafter: str, outcome: Outcome, profile: str, said: str, *, depth: float | None = None
+    ) -> None:
+        """Put what was seen, at ``depth`` or at that of now, into the drafter's record; a bad disk changes nothing else."""
         if self._records is None or outcome.accept_len is None or not outcome.proven or not drafter:
             return
         snapshot = self._sample()
         record = Record(
             at_s=snapshot.at_s, accept_len=round(outcome.accept_len, 3),
-            tok_s=None if outcome.tok_s is None else round(outcome.tok_s, 2), depth=snapshot.acceptance.depth.value,
+            tok_s=None if outcome.tok_s is None else round(outcome.tok_s, 2), depth=snapshot.acceptance.depth.value if depth is None else depth,
             running=snapshot.load.running.value, seconds=round(outcome.seconds, 1), fingerprint=self._fingerprint(),
             outcome=said, profile=profile,
         )  # fmt: skip

@@ -3,6 +3,7 @@
 import asyncio
 import time
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -105,6 +106,27 @@ def test_a_change_of_depth_is_held_against_the_same_accuracy():
     # p = 0.5: L(3) = 1.875, L(1) = 1.5
     found = rule_for(Guard(min_share_of_before=1.0), 1.875, depth_before=3, depth_after=1)
     assert found.floor == pytest.approx(1.5)
+
+
+def test_a_policy_that_moves_the_depth_meanwhile_does_not_look_like_a_worse_drafter():
+    rule = rule_for(Guard(window_s=20.0), 1.875, depth_before=3)  # p = 0.5
+    assert (rule.depth, rule.floor) == (3, pytest.approx(1.5))
+
+    def at(depth, accept_len):
+        return lambda i: msgspec.structs.replace(
+            look(i, accept_len),
+            acceptance=rig.Acceptance(
+                accept_len=rig.Figure(accept_len, rig.Source.PROBE, AT_S + i),
+                depth=rig.Figure(depth, rig.Source.PROBE, AT_S + i),
+            ),
+        )
+
+    _, kept = run(Watch(rule, AT_S), [at(1.0, 1.48)(i) for i in range(1, 60)])
+    assert kept.kept
+    _, back = run(Watch(rule, AT_S), [at(1.0, 1.2)(i) for i in range(1, 60)])
+    assert not back.kept
+    _, off = run(Watch(rule, AT_S), [at(0.0, 1.0)(i) for i in range(1, 60)])
+    assert (off.kept, off.proven) == (True, False)
 
 
 @given(
