@@ -96,11 +96,11 @@ class Guarded:
         if self._records is None or outcome.accept_len is None or not outcome.proven or not drafter:
             return
         snapshot = self._sample()
+        now = snapshot.acceptance.depth.value
         record = Record(
-            at_s=snapshot.at_s, accept_len=round(outcome.accept_len, 3),
-            tok_s=None if outcome.tok_s is None else round(outcome.tok_s, 2), depth=snapshot.acceptance.depth.value if depth is None else depth,
-            running=snapshot.load.running.value, seconds=round(outcome.seconds, 1), fingerprint=self._fingerprint(),
-            outcome=said, profile=profile,
+            at_s=snapshot.at_s, accept_len=round(outcome.accept_len, 3), seconds=round(outcome.seconds, 1),
+            tok_s=None if outcome.tok_s is None else round(outcome.tok_s, 2), depth=now if depth is None else depth,
+            running=snapshot.load.running.value, fingerprint=self._fingerprint(), outcome=said, profile=profile,
         )  # fmt: skip
         try:
             await asyncio.to_thread(self._records.add, drafter, record)
