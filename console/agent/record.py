@@ -32,8 +32,9 @@ log = logging.getLogger(__name__)
 Kind = Literal["operations", "events", "series", "starts"]
 KINDS: tuple[str, ...] = get_args(Kind)
 
-FLUSH_PERIOD_S = 5.0
-"""Samples of this time are compressed together: a tenth of the size of one by one, and at most this is lost."""
+BLOCK_SAMPLES = 5
+"""So many are compressed together: a tenth of the size of one by one. Each is written as it comes, the block that is not
+full yet over and over: a killed agent loses nothing that it had sampled."""
 RETRY_PERIOD_S = 30.0
 SHRINK_PERIOD_S = 600.0
 MAX_BYTES = 512 << 20
@@ -66,7 +67,6 @@ class Journal:
         max_age_s: age at which everything goes.
         clock: Unix seconds.
         retry_period_s: pause after a failure.
-        flush_period_s: time of samples compressed together.
     """
 
     def __init__(
@@ -77,14 +77,12 @@ class Journal:
         max_age_s: float = MAX_AGE_S,
         clock: Callable[[], float] = time.time,
         retry_period_s: float = RETRY_PERIOD_S,
-        flush_period_s: float = FLUSH_PERIOD_S,
     ) -> None:
         self.path = path
         self._max_bytes = max_bytes
         self._max_age_s = max_age_s
         self._clock = clock
         self._retry_period_s = retry_period_s
-        self._flush_period_s = flush_period_s
         self._connection: sqlite3.Connection | None = None
         self._compressor = zstandard.ZstdCompressor(level=6)
         self._encoder = msgspec.json.Encoder()
@@ -96,6 +94,9 @@ class Journal:
         self._stopping = False
         self._thread: threading.Thread | None = None
         self._shrink_due_s = 0.0
+        self._block: list[tuple[float, bytes]] = []
+        """Samples of the newest row, which is not full yet."""
+        self._block_row: int | None = None
         self._moved = ""
         self._note = ""
 
@@ -132,6 +133,7 @@ class Journal:
             self._samples.append((snapshot.at_s, text))
             if any(value is not None for value in figures):
                 self._series.append((snapshot.at_s, *figures))
+        self._wake.set()
 
     def operation(self, operation: rig.Operation) -> None:
         """Keep the newest state of an operation."""
@@ -159,7 +161,7 @@ class Journal:
 
     def _run(self) -> None:
         while True:
-            self._wake.wait(self._flush_period_s)
+            self._wake.wait()
             self._wake.clear()
             last = self._stopping
             if self._flush() or last:
@@ -171,6 +173,7 @@ class Journal:
             while not self._stopping and (left := deadline - time.monotonic()) > 0:
                 self._wake.wait(left)
                 self._wake.clear()
+            self._wake.set()
         if self._connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.close()
@@ -182,7 +185,8 @@ class Journal:
             with self._lock:
                 samples, series, rows = list(self._samples), list(self._series), list(self._rows)
             with _transaction(connection):
-                self._write(connection, samples, series, rows)
+                block_row = self._write(connection, samples, series, rows)
+            self._written(samples, block_row)
             with self._lock:
                 for waiting, written in ((self._samples, samples), (self._series, series), (self._rows, rows)):
                     _forget(waiting, written)
@@ -212,14 +216,30 @@ class Journal:
         samples: list[tuple[float, bytes]],
         series: list[tuple[float | None, ...]],
         rows: list[tuple[str, tuple[Any, ...]]],
-    ) -> None:
-        if samples:
-            blob = self._compressor.compress(b"\n".join(text for _, text in samples))
-            times = [at_s for at_s, _ in samples]
-            connection.execute("INSERT INTO samples VALUES (?, ?, ?, ?)", (min(times), max(times), len(times), blob))
+    ) -> int | None:
+        """Write all that is given; the row of the block that the samples were added to."""
+        block_row = self._write_block(connection, [*self._block, *samples]) if samples else self._block_row
         connection.executemany(INSERT_SERIES, series)
         for statement, values in rows:
             connection.execute(statement, values)
+        return block_row
+
+    def _write_block(self, connection: sqlite3.Connection, block: list[tuple[float, bytes]]) -> int | None:
+        """Replace the row that is not full yet, or begin one."""
+        times = [at_s for at_s, _ in block]
+        row = (min(times), max(times), len(times), self._compressor.compress(b"\n".join(text for _, text in block)))
+        if self._block_row is not None:
+            update = "UPDATE samples SET from_s = ?, to_s = ?, count = ?, zstd = ? WHERE rowid = ?"
+            if connection.execute(update, (*row, self._block_row)).rowcount:
+                return self._block_row
+        return connection.execute("INSERT INTO samples VALUES (?, ?, ?, ?)", row).lastrowid
+
+    def _written(self, samples: list[tuple[float, bytes]], block_row: int | None) -> None:
+        """The transaction is through: the block has grown, and a full one is let go of."""
+        self._block.extend(samples)
+        self._block_row = block_row
+        if len(self._block) >= BLOCK_SAMPLES:
+            self._block, self._block_row = [], None
 
     def _failed(self, error: Exception) -> bool:
         code = getattr(error, "sqlite_errorcode", None)
@@ -246,6 +266,7 @@ class Journal:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.close()
             self._connection = None
+        self._block, self._block_row = [], None
 
 
 @contextlib.contextmanager

@@ -45,7 +45,7 @@ class Recording:
         self.path = path
         self.damaged = 0
         """Blocks met so far that cannot be read; they are passed over like a gap."""
-        self._blocks: OrderedDict[int, _Block] = OrderedDict()
+        self._blocks: OrderedDict[tuple[int, float], _Block] = OrderedDict()
         self._decoder = msgspec.json.Decoder(rig.Snapshot)
         self._decompressor = zstandard.ZstdDecompressor()
         self._files = contextlib.ExitStack()
@@ -139,7 +139,8 @@ class Recording:
         row = self._one(query, at_s)
         if row is None:
             return None
-        key, from_s, to_s, blob = row
+        rowid, from_s, to_s, blob = row
+        key = (rowid, to_s)  # the newest row of a journal that is being written grows
         if key in self._blocks:
             self._blocks.move_to_end(key)
             return self._blocks[key]

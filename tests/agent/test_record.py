@@ -41,7 +41,7 @@ def wait_for(condition, timeout_s=5.0):
 
 @pytest.fixture
 def journal(tmp_path):
-    made = Journal(tmp_path / "history.sqlite", flush_period_s=0.02, retry_period_s=0.05, clock=lambda: NOW)
+    made = Journal(tmp_path / "history.sqlite", retry_period_s=0.05, clock=lambda: NOW)
     made.start()
     yield made
     made.stop()
@@ -153,7 +153,7 @@ def test_kill_9_leaves_a_journal_that_opens(tmp_path):
         from pathlib import Path
         from console import rig
         from console.agent.record import Journal
-        journal = Journal(Path({str(path)!r}), flush_period_s=0.01)
+        journal = Journal(Path({str(path)!r}))
         journal.start()
         for number in itertools.count():
             journal.sample(rig.Snapshot(seq=number, at_s={NOW} + number))
@@ -182,6 +182,28 @@ def test_kill_9_leaves_a_journal_that_opens(tmp_path):
     with sqlite3.connect(path) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     connection.close()
+
+
+def test_each_sample_is_in_the_file_at_once_and_five_share_a_row(journal):
+    """What a killed agent had sampled is there; a reader beside it sees the row grow."""
+    for number in range(12):
+        journal.sample(snapshot(number))
+        wait_for(
+            lambda: journal.path.exists() and [s.seq for s in read_samples(journal.path)] == list(range(number + 1))
+        )
+    with sqlite3.connect(journal.path) as connection:
+        assert connection.execute("SELECT count FROM samples ORDER BY from_s").fetchall() == [(5,), (5,), (2,)]
+    connection.close()
+
+
+def test_a_row_that_retention_took_is_begun_anew(journal):
+    journal.sample(snapshot(0))
+    wait_for(lambda: journal.path.exists() and len(read_samples(journal.path)) == 1)
+    with sqlite3.connect(journal.path) as connection:
+        connection.execute("DELETE FROM samples")
+    connection.close()
+    journal.sample(snapshot(1))
+    wait_for(lambda: [entry.seq for entry in read_samples(journal.path)] == [0, 1])
 
 
 def test_a_full_disk_stops_the_writing_and_it_comes_back(journal):
@@ -213,7 +235,7 @@ def limited(connection, pages):
 
 def test_a_folder_that_cannot_be_written(tmp_path):
     missing = tmp_path / "gone"
-    journal = Journal(missing / "history.sqlite", flush_period_s=0.01, retry_period_s=0.02)
+    journal = Journal(missing / "history.sqlite", retry_period_s=0.02)
     journal.start()
     journal.event(rig.Event(NOW, "info", "kept"))
     wait_for(lambda: journal.note != "")
@@ -229,7 +251,7 @@ def test_a_read_only_file(tmp_path):
     path = tmp_path / "history.sqlite"
     journal_file.open_for_writing(path).close()
     path.chmod(0o400)
-    journal = Journal(path, flush_period_s=0.01, retry_period_s=0.02)
+    journal = Journal(path, retry_period_s=0.02)
     journal.start()
     journal.event(rig.Event(NOW, "info", "x"))
     wait_for(lambda: "readonly" in journal.note)
@@ -257,7 +279,7 @@ def test_a_read_only_database_is_noted(journal, monkeypatch):
 def test_a_damaged_file_is_moved_aside_not_deleted(tmp_path, content):
     path = tmp_path / "history.sqlite"
     path.write_bytes(content)
-    journal = Journal(path, flush_period_s=0.01)
+    journal = Journal(path)
     journal.start()
     journal.event(rig.Event(NOW, "info", "new"))
     journal.stop()
