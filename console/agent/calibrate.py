@@ -27,6 +27,8 @@ WARM_UP_TOKENS = 64
 """Enough rounds to push the former depth's last ones out of counters that are published every 15 rounds."""
 SETTLE_S = 1.3
 """The probe renews its counters once a second."""
+CONTIGUOUS_S = 2.2
+"""SGLang counts a pause of under 2 s between two decode rounds as part of a round (``decode_moments``, scheduler.py)."""
 
 
 class Client(Protocol):
@@ -89,7 +91,8 @@ class Calibrator:
         set_depth: puts a depth in force and returns when it is.
         stages: the probe's counters, newest; empty without a probe.
         progress: called with (cells done, cells in all, what runs).
-        settle_s: how long counters take to be published.
+        settle_s: how long the probe's counters take to be published.
+        contiguous_s: how long a pause must be for the engine's own counters to leave it out; matters without a probe.
     """
 
     def __init__(
@@ -100,12 +103,14 @@ class Calibrator:
         stages: Callable[[], Stages] = dict,
         progress: Callable[[int, int, str], None] = lambda _done, _all, _text: None,
         settle_s: float = SETTLE_S,
+        contiguous_s: float = CONTIGUOUS_S,
     ) -> None:
         self._client = client
         self._set_depth = set_depth
         self._stages = stages
         self._progress = progress
         self._settle_s = settle_s
+        self._contiguous_s = contiguous_s
         self._serial = 0
 
     async def run(self, wish: Wish, prompts: PromptSet) -> tuple[Cell, ...]:
@@ -129,7 +134,7 @@ class Calibrator:
 
     async def _visit(self, sums: _Sums, concurrency: int, prompts: PromptSet, wish: Wish) -> None:
         """``concurrency`` requests at once, one each; the speed of all is taken while all of them run."""
-        await asyncio.sleep(self._settle_s)
+        await self._pause()
         before, stages = loads.parse(await self._client.loads()), self._stages()
         begun = time.monotonic()
         answers = await asyncio.gather(
@@ -158,7 +163,7 @@ class Calibrator:
 
     async def _settle(self, before: loads.LoadsReading, stages: Stages, sums: _Sums) -> None:
         """Counters are published with a delay; what has come by then is used."""
-        await asyncio.sleep(self._settle_s)
+        await self._pause()
         window = loads.window(before, loads.parse(await self._client.loads()))
         if window.cycle_ms is not None:
             sums.cycle.append(window.cycle_ms)
@@ -167,6 +172,9 @@ class Calibrator:
             if rounds > old_rounds:
                 have_seconds, have_rounds = sums.stages.get(name, (0.0, 0))
                 sums.stages[name] = (have_seconds + seconds - old_seconds, have_rounds + rounds - old_rounds)
+
+    async def _pause(self) -> None:
+        await asyncio.sleep(self._settle_s if self._stages() else self._contiguous_s)
 
     async def _generate(self, prompts: PromptSet, tokens: int, temperature: float) -> Any:
         self._serial += 1
@@ -219,7 +227,7 @@ def _cell(depth: int, concurrency: int, sums: _Sums) -> Cell:
         stream_tok_s=speed_of(sums.stream),
         total_tok_s=speed_of(sums.total),
         accept_len=accept_len,
-        cycle_ms=sum(sums.cycle) / len(sums.cycle) if sums.cycle else None,
+        cycle_ms=_cycle_ms(sums),
         draft_ms=_mean_ms(sums, "draft"),
         verify_ms=_mean_ms(sums, "verify"),
         extend_ms=_mean_ms(sums, "extend"),
@@ -229,6 +237,14 @@ def _cell(depth: int, concurrency: int, sums: _Sums) -> Cell:
         failed=sums.failed,
         seconds=sums.seconds,
     )
+
+
+def _cycle_ms(sums: _Sums) -> float | None:
+    """By the probe where it is: it leaves out pauses; else by the engine's own counters."""
+    by_probe = _mean_ms(sums, "cycle")
+    if by_probe is not None:
+        return by_probe
+    return sum(sums.cycle) / len(sums.cycle) if sums.cycle else None
 
 
 def _mean_ms(sums: _Sums, stage: str) -> float | None:

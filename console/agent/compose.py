@@ -163,11 +163,16 @@ def compose_acceptance(readings: Readings, now_s: float) -> rig.Acceptance:
 
 
 def positions(window: Window | None) -> tuple[tuple[rig.Position, ...], str]:
-    """Acceptance by position from the counts of a window, or why they cannot be right."""
+    """Acceptance by position from the counts of a window, or why they cannot be right.
+
+    The feed counts since the start, also positions of a depth that was in force before: one without a try in this window
+    was not drafted.
+    """
     if window is None:
         return (), ""
+    drafted = next((at for at, count in enumerate(window.tries) if count == 0), len(window.tries))
     try:
-        return economics.positions(window.tries, window.hits, window.rounds), ""
+        return economics.positions(window.tries[:drafted], window.hits[:drafted], window.rounds), ""
     except economics.NumberError as error:
         return (), str(error)
 

@@ -84,7 +84,9 @@ class Engine:
 
 async def calibrate(engine: Engine, wish: Wish, **more) -> Calibration:
     said = []
-    calibrator = Calibrator(engine, engine.set_depth, settle_s=0.0, progress=lambda *what: said.append(what), **more)
+    calibrator = Calibrator(
+        engine, engine.set_depth, settle_s=0.0, contiguous_s=0.0, progress=lambda *what: said.append(what), **more
+    )
     cells = await calibrator.run(wish, load_prompts())
     assert said[-1][0] == said[-1][1]
     return Calibration(at_s=1.0, fingerprint="f", drafter="d", prompts="p", sampling=wish.sampling, cells=cells)
@@ -92,7 +94,9 @@ async def calibrate(engine: Engine, wish: Wish, **more) -> Calibration:
 
 async def test_finds_the_story_without_being_told():
     engine = Engine()
-    result = await calibrate(engine, Wish((0, 1, 2, 3), (1,), repetitions=4, tokens=2000), stages=lambda: dict(engine.stages))
+    result = await calibrate(
+        engine, Wish((0, 1, 2, 3), (1,), repetitions=4, tokens=2000), stages=lambda: dict(engine.stages)
+    )
     by_depth = {cell.depth: cell for cell in result.cells}
     assert by_depth[0].stream_tok_s.median == pytest.approx(82, rel=0.01)
     for depth in (1, 2, 3):
@@ -107,6 +111,26 @@ async def test_finds_the_story_without_being_told():
     (choice,) = choices(result)
     assert (choice.depth, choice.pays) == (0, False)
     assert loses_from(result) == 1
+
+
+async def test_the_probes_cycle_leaves_out_what_the_engine_counts_as_a_round():
+    """A pause between two requests falls into the engine's own decode moments, not into the probe's rounds."""
+    engine = Engine()
+
+    async def loads_with_pauses(plain=engine.loads):
+        engine.us += 1.3e6
+        return await plain()
+
+    engine.loads = loads_with_pauses
+    cycles = {"cycle": (0.0, 0)}
+
+    def stages():
+        seconds, rounds = engine.stages.get("verify", (0.0, 0))
+        return cycles | {"cycle": (seconds / 0.8, rounds)}
+
+    result = await calibrate(engine, Wish((0,), (1,), repetitions=2, tokens=500), stages=stages)
+    assert result.cells[0].cycle_ms == pytest.approx(12.2, rel=0.01)
+    assert abs(result.cells[0].unexplained_share) < 0.02
 
 
 async def test_cells_are_interleaved_against_drift():

@@ -291,3 +291,9 @@ def test_a_real_engine_of_which_only_the_log_is_known():
     assert snapshot.load.running.source is rig.Source.LOG
     assert snapshot.load.tok_s.value > 1000
     assert snapshot.cycle.verify.mean_ms is None
+
+
+def test_positions_of_a_deeper_depth_before_are_not_shown_as_rejected():
+    """Seen on an H200: after depth 5 the feed still counts five positions, at depth 2 three of them without a try."""
+    readings = story(tries=(10_000, 6_200, 0, 0, 0), hits=(6_200, 3_800, 0, 0, 0))
+    assert [position.index for position in composed(readings).acceptance.positions] == [1, 2]

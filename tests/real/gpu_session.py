@@ -459,7 +459,7 @@ def crash(session: Session) -> None:
 
 def restart_and_stop(session: Session) -> None:
     began = time.monotonic()
-    done = session.console("restart", "--yes", timeout_s=300)
+    done = session.console("restart", timeout_s=300)
     session.row(
         "restart", done.returncode == 0, seconds=round(time.monotonic() - began, 1), said=done.stdout.strip()[-200:]
     )
@@ -562,8 +562,8 @@ FIRST: tuple[tuple[str, Callable[[Session], None]], ...] = (
 SECOND: tuple[tuple[str, Callable[[Session], None]], ...] = (
     ("launch", launch),
     ("swap of real size", real_size),
-    ("overhead", lambda session: overhead(session, 16, 3.0, 1)),
-    ("overhead", lambda session: overhead(session, 16, 3.0, 8)),
+    ("overhead", lambda session: overhead(session, 12, 2.5, 1)),
+    ("overhead", lambda session: overhead(session, 12, 2.5, 8)),
     ("calibration", calibration),
     ("restart and stop", restart_and_stop),
 )

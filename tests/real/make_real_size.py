@@ -1,4 +1,6 @@
-"""The constructed pair at the width of a trillion-parameter model's drafter: 2.38 GB a drafter, a target of two layers.
+"""The constructed pair at the width of a trillion-parameter model's drafter: 2.38 GB a drafter.
+
+The target has eight layers: with fewer there are no three different ones to capture hidden states from.
 
 Tensors as knowledge of Kimi-K2-Instruct-eagle3 has them (hidden 7168, intermediate 18432, 64 heads of 128, draft vocabulary 32000); the
 vocabulary is cut to 32768 so that the target stays small. Runs with the engine's Python: ``python make_real_size.py FOLDER``.
@@ -13,7 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 import make_checkpoints as make
 
-WIDE = make.Shape(hidden=7168, layers=2, heads=64, kv_heads=64, intermediate=18432, head_dim=128)
+WIDE = make.Shape(hidden=7168, layers=8, heads=64, kv_heads=64, intermediate=18432, head_dim=128)
 
 
 def main() -> None:
