@@ -78,11 +78,12 @@ class Shelf:
             spec = profile.speculation if profile is not None else None
             listed = tuple(dict.fromkeys((spec.drafter, *spec.drafters))) if spec is not None else ()
             names = tuple(dict.fromkeys(name for name in (engine.drafter, *listed) if name))
-            real = tuple(name for name in names if not name.startswith(SIMULATED))
+            real = catalogue.with_neighbours(tuple(name for name in names if not name.startswith(SIMULATED)))
             target, running, note = self._against(engine)
             key = (real, target, running.label if running else "", signature(real))
             if key != self._key:
-                self._entries = catalogue.catalogue(real, target=target, running=running)
+                entries = catalogue.catalogue(real, target=target, running=running)
+                self._entries = tuple(one for one in entries if one.name in names or one.kind.startswith("EAGLE-3"))
                 self._key = key
             simulated = tuple(_simulated(name) for name in names if name.startswith(SIMULATED))
             records = self._records.read()
@@ -102,9 +103,17 @@ class Shelf:
             return {"verdict": "simulated", "why": _simulated(name).why, "checks": [], "drafter": {"name": name}}
         from console.drafters.catalogue import resolve
 
-        url, key = self._address(self._now().engine)
+        engine = self._now().engine
+        url, key = self._address(engine)
         place = resolve(name)
-        judgement, subject = check.check(str(place) if place is not None else name, target=url, api_key=key)
+        # After a live swap the server still names the drafter of its launch, so the running one is told.
+        running = resolve(engine.drafter) if url and engine.drafter else None
+        judgement, subject = check.check(
+            str(place) if place is not None else name,
+            target=url,
+            running=str(running) if running is not None else "",
+            api_key=key,
+        )
         return check.as_json(judgement, subject)
 
     def _address(self, engine: rig.Engine) -> tuple[str, str]:

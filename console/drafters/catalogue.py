@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from pathlib import Path
@@ -14,6 +15,9 @@ from console.drafters.source import CARD_LIMIT_BYTES, COMMIT, Folder
 from console.drafters.subject import Drafter, Subject, read_drafter
 from console.drafters.verdict import judge
 from console.errors import ConsoleError
+
+MOST_NEIGHBOURS = 64
+"""Folders looked at in one place."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +69,20 @@ def resolve(name: str, revision: str = "") -> Path | None:
         return path
     repository, _, pinned = name.partition("@")
     return cached_snapshot(repository, pinned or revision) if repository.count("/") == 1 else None
+
+
+def with_neighbours(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names, and the folders beside and inside those that are folders: drafters are kept and trained side by side."""
+    found = dict.fromkeys(names)
+    for name in names:
+        path = Path(name).expanduser()
+        if not path.is_absolute() or not path.is_dir():
+            continue
+        for place in (path, path.parent):
+            with contextlib.suppress(OSError):
+                inside = sorted(place.iterdir())[:MOST_NEIGHBOURS]
+                found |= dict.fromkeys(str(one) for one in inside if (one / "config.json").is_file())
+    return tuple(found)
 
 
 def catalogue(

@@ -107,6 +107,21 @@ def test_drafters_in_the_cache_are_found(shelves, tmp_path):
     assert (item.name, item.revision, item.listed, item.verdict) == ("org/cached", commit, False, "online-swap")
 
 
+def test_folders_beside_and_inside_are_found_when_they_hold_drafters(shelves, tmp_path):
+    folder(tmp_path / "running" / "epoch_2")
+    folder(tmp_path / "beside", base_model="org/Tiny-1")
+    found = {item.name.removeprefix(f"{tmp_path}/"): item for item in shelves.shelf.drafters().items}
+    assert set(found) == {"running", "bad", "org/missing", "beside", "running/epoch_2"}  # the target is no drafter
+    assert (found["beside"].listed, found["beside"].verdict) == (False, "online-swap")
+
+
+def test_after_a_live_swap_the_new_drafter_is_the_running_one(shelves, tmp_path):
+    new = folder(tmp_path / "new")
+    shelves.engine = msgspec.structs.replace(shelves.engine, drafter=str(new))
+    assert shelves.shelf.check(str(new))["verdict"] == "same"
+    assert shelves.shelf.drafters().items[0].name == str(new)
+
+
 def test_without_an_engine_everything_is_unknown_and_says_so(shelves):
     shelves.engine = rig.Engine()
     found = shelves.shelf.drafters()
