@@ -93,7 +93,7 @@ async def test_kill_9_is_noticed_at_once_and_said_in_the_kernels_words(tmp_path)
         assert "SIGKILL" in rig_.engine.failure.message
         assert rig_.engine.exit_code == -9
         assert identity.entry(pid) is None
-        assert rig_.measure.events[-1].level == "error"
+        assert [event.level for event in rig_.measure.events if "dead" in event.text] == ["error"]
 
 
 async def test_a_start_that_dies_says_why_in_the_logs_words(tmp_path):
