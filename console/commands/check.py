@@ -72,7 +72,9 @@ def _print(judgement: Judgement, subject: Subject) -> None:
     for note in judgement.notes:
         click.echo(f"      note {_safe(note)}")
     if both := room.comparison(subject):
-        shared = "" if both.vocabulary_overlap is None else f", {both.vocabulary_overlap:.0%} of the draft vocabulary shared"
+        shared = (
+            "" if both.vocabulary_overlap is None else f", {both.vocabulary_overlap:.0%} of the draft vocabulary shared"
+        )
         click.echo(f"  against the running drafter: {both.relation} ({both.why}{shared})")
         if both.head_note:
             click.echo(f"      note {both.head_note}")

@@ -39,7 +39,6 @@ class Shelf(Protocol):
             replace: a profile of this name may be replaced.
         """
 
-
     def pin(self, name: str, repository: str, revision: str, *, write: bool) -> Sequence[tuple[str, str, str]]:
         """What pinning a pulled revision changes in a profile, as (key, before, after); written when asked.
 

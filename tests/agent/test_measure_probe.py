@@ -122,6 +122,14 @@ def test_no_rounds_no_news(feed):
     assert feed.status.present
 
 
+def test_a_clock_that_was_set_back_does_not_silence_the_probe(feed):
+    feed.forget(NOW + 3600)
+    feed.poll(NOW + 3600)
+    play(feed, range(1, 10))
+    assert feed.status.present
+    assert feed.window.accept_len == pytest.approx(2.0)
+
+
 def test_another_depth_or_drafter_begins_anew(feed):
     play(feed, range(1, 10))
     play(feed, range(10, 11), depth=3)
@@ -153,7 +161,10 @@ def test_ranks_side_by_side(feed):
 
 
 def test_what_one_rank_cannot_no_one_can(feed):
-    feed.write(message(1, rank=1, hooks={"acceptance": "on", "stages": "off: KeyError"}, capabilities={"swap_why": "no room"}), rank=1)
+    feed.write(
+        message(1, rank=1, hooks={"acceptance": "on", "stages": "off: KeyError"}, capabilities={"swap_why": "no room"}),
+        rank=1,
+    )
     feed.write(message(1), now_s=NOW + 1)
     found = feed.status
     assert (found.depth_live, found.swap_live, found.swap_why) == (False, False, "no room")

@@ -310,7 +310,9 @@ async def test_palette_holds_every_action_of_the_deck() -> None:
         agent.push(serving())
         await shows(app, "BigTarget")
         found = {command.title for command in app.get_system_commands(app.screen)}
-        assert found >= set(TITLES.values()) - {TITLES[key] for key in ("cancel", "launch_view", "calibrate", "acknowledge")} | {
+        assert found >= set(TITLES.values()) - {
+            TITLES[key] for key in ("cancel", "launch_view", "calibrate", "acknowledge")
+        } | {
             "ASCII only",
             "Theme",
             "Help",

@@ -31,6 +31,8 @@ GUIDE = (Path(__file__).parents[2] / "docs" / "guide.md").read_text()
 DOCUMENTED = [DeckScreen, LogScreen, ProfilesScreen, DraftersScreen, TargetsScreen, LaunchScreen, ConfirmScreen]
 DOCUMENTED += [MeasureScreen, CalibrationScreen, EnvironmentScreen, HistoryScreen, ReplayApp]
 ALL = [*DOCUMENTED, SubScreen, HelpScreen, SaveScreen, SmallScreen, ConsoleApp]
+
+
 def bindings(kind: type) -> list[Binding]:
     found = kind.__dict__.get("BINDINGS", [])
     assert all(isinstance(binding, Binding) for binding in found)
