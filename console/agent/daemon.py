@@ -214,6 +214,7 @@ class Daemon:
         """Take over what is there, listen, and serve until :meth:`stop`."""
         from aiohttp import web
 
+        from console.agent.listening import Listening
         from console.agent.service import application
 
         await self.supervisor.adopt()
@@ -222,22 +223,20 @@ class Daemon:
         observing = asyncio.create_task(self.guarded.observe(), name="observe drafters")
         runner = web.AppRunner(application(self), access_log=None, shutdown_timeout=1.0, handle_signals=False)
         await runner.setup()
-        socket_path.unlink(missing_ok=True)  # noqa: ASYNC240 - the lock is held: it is a dead agent's
-        before = os.umask(0o177)
-        try:
-            await web.UnixSite(runner, str(socket_path)).start()
-        finally:
-            os.umask(before)
+        door = Listening(runner, socket_path, self._paths.make)
+        await door.begin()
+        keeping = asyncio.create_task(door.keep(), name="keep the socket")
         listening()
         try:
             await self._ended.wait()
         finally:
-            socket_path.unlink(missing_ok=True)  # noqa: ASYNC240
+            keeping.cancel()
+            door.end()
             self.publisher.close()
             await self._recovery.close()
             await self._aftermath.close()
             await self.operator.close()
-            for task in (publishing, observing):
+            for task in (keeping, publishing, observing):
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
