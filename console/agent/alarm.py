@@ -86,7 +86,7 @@ class Alarms:
             return []
         if condition.holds:
             state.gone_since_s = None
-            if state.holds_since_s is None:
+            if state.holds_since_s is None or state.holds_since_s > at_s:  # begun, or the clock was set back
                 state.holds_since_s = at_s
             if state.alarm is not None:
                 state.alarm = msgspec.structs.replace(state.alarm, text=condition.text, causes=condition.causes)
@@ -99,7 +99,7 @@ class Alarms:
         state.holds_since_s = None
         if state.alarm is None:
             return []
-        if state.gone_since_s is None:
+        if state.gone_since_s is None or state.gone_since_s > at_s:
             state.gone_since_s = at_s
         if at_s - state.gone_since_s < condition.fall_s:
             return []

@@ -8,6 +8,8 @@ from console import rig
 
 POINTS = 300
 STEP_S = 1.0
+SET_BACK_STEPS = 2
+"""So much earlier than the last one, a figure is of a clock that was set back: the graph goes on."""
 NAMES = ("cycle_ms", "draft_ms", "verify_ms", "accept_len", "tok_s")
 
 
@@ -30,10 +32,10 @@ class Ring:
             "accept_len": _fresh(acceptance.accept_len),
             "tok_s": _fresh(load.tok_s),
         }
-        if self._last_step is not None and step <= self._last_step:
+        if self._last_step is not None and self._last_step - SET_BACK_STEPS < step <= self._last_step:
             self._fill(values)
             return
-        missed = 0 if self._last_step is None else min(step - self._last_step - 1, self._points)
+        missed = 0 if self._last_step is None else max(0, min(step - self._last_step - 1, self._points))
         for name, column in self._columns.items():
             column.extend([None] * missed)
             column.append(values[name])

@@ -209,7 +209,7 @@ class Measure:
         snapshot = msgspec.structs.replace(
             composed, history=self._ring.history(), alarms=alarms, events=self._merged(events)
         )
-        if now - self._sampled_at_s >= SAMPLE_PERIOD_S - 0.05:
+        if abs(now - self._sampled_at_s) >= SAMPLE_PERIOD_S - 0.05:  # a clock that was set back, too
             self._sampled_at_s = now
             self.journal.sample(snapshot)
         return snapshot

@@ -5,6 +5,7 @@ A message holds counters since the rank's start, so one that was missed loses no
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -65,6 +66,8 @@ class ProbeFeed:
 
     def poll(self, now_s: float) -> None:
         """Take what has come since the last call. Never raises: a broken file is no message."""
+        if math.isfinite(self._since_s):
+            self._since_s = min(self._since_s, now_s)  # a clock that was set back must not silence the engine
         for message in self._new_messages():
             self._take(message)
         if not self._ranks:

@@ -174,9 +174,12 @@ class Supervisor:
 
     def _reached(self) -> tuple[EngineState, str]:
         """State and note of a living engine by what its HTTP server does."""
+        now_s = self._clock()
+        heard_at_s = (self._measure.http_answered_at_s or 0.0, self._since_s)
         reach = engine_view.Reach(
             error=self._measure.http_error,
-            silent_s=self._clock() - max(self._measure.http_answered_at_s or 0.0, self._since_s),
+            # A time to come was told by a clock that has been set back since: it says nothing.
+            silent_s=now_s - max((at_s for at_s in heard_at_s if at_s <= now_s), default=0.0),
             never_answered=self._measure.http_answered_at_s is None,
             foreign=bool(self.attached_url),
             paused=self._paused,

@@ -54,6 +54,13 @@ def test_speculation_that_loses_for_a_while():
     assert [(event.level, event.kind) for event in events] == [("warn", "alarm")]
 
 
+def test_a_clock_that_was_set_back_delays_no_alarm():
+    alarms = Alarms()
+    lose = lambda at_s: snapshot(at_s, verdict=rig.Verdict.LOSES)  # noqa: E731
+    assert run(alarms, range(86400, 86403), lose) == ((), [])
+    assert ids(run(alarms, range(16), lose)[0]) == ["loses"]
+
+
 def test_a_figure_that_wavers_does_not_blink():
     alarms = Alarms()
     verdicts = {0: rig.Verdict.LOSES, 1: rig.Verdict.PAYS}

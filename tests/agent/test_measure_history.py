@@ -33,6 +33,15 @@ def test_a_point_a_second_and_gaps_where_nothing_was_measured():
     assert ring.history().cycle_ms[-2:] == (32.0, 34.0)
 
 
+def test_the_graph_goes_on_after_a_clock_was_set_back():
+    ring = Ring(points=10)
+    add(ring, 5000.0, 30.0)
+    add(ring, 5001.0, 31.0)
+    add(ring, 100.0, 32.0)
+    add(ring, 101.0, 33.0)
+    assert ring.history().cycle_ms == (30.0, 31.0, 32.0, 33.0)
+
+
 def test_no_more_points_than_asked():
     ring = Ring(points=3)
     for second in range(100):
@@ -45,7 +54,7 @@ def test_no_more_points_than_asked():
 def test_time_that_goes_back_changes_nothing_that_was_measured():
     ring = Ring()
     add(ring, 100.0, 30.0)
-    add(ring, 50.0, 99.0)
+    add(ring, 99.0, 99.0)
     assert ring.history().cycle_ms == (30.0,)
     ring.clear()
     assert ring.history() == rig.History()

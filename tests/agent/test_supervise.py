@@ -202,6 +202,17 @@ async def test_silence_of_the_http_server_is_busy_not_dead(tmp_path):
         assert "did not answer" in rig_.engine.note
 
 
+async def test_a_clock_that_was_set_back_hides_no_silence(tmp_path):
+    async with controlled(tmp_path) as rig_:
+        await rig_.up()
+        rig_.supervisor._since_s = time.time() + 3600  # ready, by the clock as it was
+        rig_.measure.http_error = "/ping did not answer within 5 s"
+        rig_.measure.http_answered_at_s = time.time()
+        assert rig_.engine.state is EngineState.READY
+        rig_.measure.http_answered_at_s = time.time() - 30
+        assert rig_.engine.state is EngineState.BUSY
+
+
 async def test_a_sigterm_from_elsewhere_is_told_as_such(tmp_path):
     async with controlled(tmp_path) as rig_:
         await rig_.up()
