@@ -11,6 +11,7 @@ from console import rig
 from console.agent import crash_report
 from console.agent.crash_report import OPERATIONS_S, Death
 from console.agent.events import EventLog
+from console.errors import ConsoleError
 from console.paths import RigPaths
 from console.rig import EngineState
 
@@ -60,7 +61,7 @@ class Aftermath:
     async def _report(self, death: Death, before: rig.Snapshot) -> None:
         try:
             at_s = death.ended.at_s
-            rows = await asyncio.to_thread(self._history, "operations", at_s - 2 * OPERATIONS_S, at_s)
+            rows = await self._operations(at_s - 2 * OPERATIONS_S, at_s)
             found = crash_report.compose(self._paths.name, death, before=before, now=self._now(), operations=rows)
             kept = await asyncio.to_thread(crash_report.write, self._paths.crashes, found)
         except OSError as error:
@@ -71,6 +72,14 @@ class Aftermath:
             self._events.add("warn", f"no crash report: {type(error).__name__}: {error}", "agent")
         else:
             self._events.add("info", f"crash report {kept.id}: console history show {kept.id}", "crash")
+
+    async def _operations(self, since_s: float, until_s: float) -> list[dict[str, Any]]:
+        """What was changed before; none when the journal cannot be read, which costs the report nothing else."""
+        try:
+            return await asyncio.to_thread(self._history, "operations", since_s, until_s)
+        except ConsoleError as error:
+            log.warning("a crash report without the changes before it: %s", error.line)
+            return []
 
     async def close(self) -> None:
         """The agent ends: what is being written is finished."""

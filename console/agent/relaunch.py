@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 
 from console.agent import forecast, ports, verify
@@ -15,6 +16,8 @@ from console.agent.prepare import Prepared, Preparer, address_of
 from console.agent.stopping import STEPS
 from console.agent.supervise import Supervisor
 from console.errors import ConsoleError
+
+log = logging.getLogger(__name__)
 
 CHECK = "check the launch"
 CLEAN = "end what a dead engine left behind"
@@ -63,9 +66,13 @@ class Relauncher:
         return Forecast(seconds, "earlier stops" if seconds is not None else "")
 
     async def operations(self) -> list[dict[str, object]]:
-        """Earlier operations, oldest first."""
+        """Earlier operations, oldest first; none when the journal cannot be read: they are for estimates only."""
         now = time.time()
-        return await asyncio.to_thread(self._measure.history, "operations", now - HISTORY_S, now)
+        try:
+            return await asyncio.to_thread(self._measure.history, "operations", now - HISTORY_S, now)
+        except ConsoleError as error:
+            log.warning("no estimate: %s", error.line)
+            return []
 
     async def replace(self, wanted: Configuration, run: Run) -> str:
         """Stop what runs, launch ``wanted``, and go back when it does not come up.

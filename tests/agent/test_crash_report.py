@@ -16,7 +16,7 @@ from console.errors import ConsoleError
 from console.paths import RigPaths
 from console.rig import EngineState
 from profiles.schema import Profile
-from tests.agent.control import controlled
+from tests.agent.control import Live, controlled
 
 NOW = 1_800_000_000.0
 OOM = rig.Failure("oom-serving", "CUDA out of memory", ("TP3", "TP5"), "lower it")
@@ -151,6 +151,22 @@ async def test_an_engine_that_dies_leaves_a_report_and_one_that_is_stopped_none(
         await rig_.up()
         await rig_.do("stop")
         assert len(crash_report.read_all(rig_.paths.crashes)[0]) == 1
+
+
+async def test_a_journal_that_cannot_be_read_costs_no_operation_and_no_report(tmp_path):
+    async with controlled(tmp_path, live=Live()) as rig_:
+
+        def unreadable(_kind, _since, _until):
+            raise ConsoleError("the history cannot be read", why="disk I/O error")
+
+        rig_.measure.history = unreadable
+        rig_.daemon._aftermath._history = unreadable
+        await rig_.up()
+        assert (await rig_.do("depth", depth=3)).state is rig.OperationState.DONE
+        os.kill(rig_.pid, signal.SIGKILL)
+        await rig_.until(lambda: rig_.engine.state is EngineState.DEAD)
+        await rig_.until(lambda: crash_report.read_all(rig_.paths.crashes)[0])
+        assert crash_report.read_all(rig_.paths.crashes)[0][0].operations == ()
 
 
 async def test_a_folder_that_cannot_be_written_is_one_event(tmp_path):
