@@ -133,7 +133,7 @@ def stage(readings: Readings, name: str, now_s: float) -> rig.Stage:
         known.append((window.at_s, window, found))
     if not known:
         return rig.Stage(why=why_no_stage(readings, name))
-    at_s, _, found = max(known, key=lambda entry: entry[0])
+    at_s, window, found = max(known, key=lambda entry: entry[0])
     return rig.Stage(
         mean_ms=found.mean_ms,
         p50_ms=found.p50_ms,
@@ -143,8 +143,13 @@ def stage(readings: Readings, name: str, now_s: float) -> rig.Stage:
         source=found.source,
         at_s=at_s,
         stale=True,
-        why=f"no decode for {ago(now_s - at_s)}",
+        why=_silent_metrics(readings, window) or f"no decode for {ago(now_s - at_s)}",
     )
+
+
+def _silent_metrics(readings: Readings, last: Window) -> str:
+    """Why the metrics, which told the last stage time, tell no newer one; empty while they answer."""
+    return readings.why.get(rig.Source.METRICS, "") if last.source is rig.Source.METRICS else ""
 
 
 def why_no_stage(readings: Readings, name: str) -> str:

@@ -168,6 +168,8 @@ def test_percentiles_of_the_probe_before_the_mean_of_the_metrics():
 def test_an_old_stage_is_stale():
     found = figures.stage(readings(window(rig.Source.METRICS, 300.0, draft=stage(1.0))), "draft", NOW)
     assert (found.mean_ms, found.stale, found.why) == (1.0, True, "no decode for 5 min")
+    garbage = readings(window(rig.Source.METRICS, 300.0, draft=stage(1.0)), why={"metrics": "no metrics text"})
+    assert figures.stage(garbage, "draft", NOW).why == "no metrics text"
 
 
 @pytest.mark.parametrize(
