@@ -7,6 +7,8 @@ import logging.handlers
 import os
 from pathlib import Path
 
+from console.errors import ConsoleError
+
 MOST_BYTES = 1 << 20
 KEPT = 3
 
@@ -22,8 +24,19 @@ class _Handler(logging.handlers.RotatingFileHandler):
 
 
 def set_up(path: Path, *, detached: bool) -> None:
-    """Log into the file when detached, to standard error in the foreground."""
-    to_file = _Handler(path, maxBytes=MOST_BYTES, backupCount=KEPT) if detached else None
+    """Log into the file when detached, to standard error in the foreground.
+
+    Raises:
+        ConsoleError: the file cannot be written.
+    """
+    try:
+        to_file = _Handler(path, maxBytes=MOST_BYTES, backupCount=KEPT) if detached else None
+    except OSError as error:
+        raise ConsoleError(
+            f"the agent's log {path} cannot be written",
+            why=error.strerror or str(error),
+            todo="free the disk or make the folder writable; the engine is not touched",
+        ) from error
     handler = to_file or logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     root = logging.getLogger()
