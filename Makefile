@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint types check unit test-real test-real-long demo-real bench pictures clean
+.PHONY: demo test lint types check unit test-real test-real-long demo-real faults bench pictures clean
 
 $(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -36,6 +36,9 @@ test-real-long: $(STAMP)  ## the same with eight tensor-parallel ranks
 
 demo-real: $(STAMP)  ## the deck on the real SGLang on the CPU, under load
 	tests/real/demo.sh
+
+faults: $(STAMP)  ## each part of the simulated rig is killed, stopped, filled and garbled: a table of what came of it
+	$(BIN)/python -m tests.faults
 
 bench: $(STAMP)
 	$(BIN)/python -m tests.bench

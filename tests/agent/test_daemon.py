@@ -162,6 +162,19 @@ def test_an_agent_that_cannot_start_says_why(monkeypatch, tmp_path):
         ensure_agent("broken")
 
 
+def test_a_log_that_cannot_be_written_is_one_line(tmp_path):
+    RigPaths("mute").make()
+    RigPaths("mute").agent_log.mkdir()
+    ended = subprocess.run(
+        [sys.executable, "-m", "console.agent", "--rig", "mute", "--detach", "--ready-fd", "1"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert "agent.log cannot be written - Is a directory" in ended.stdout
+    assert "Traceback" not in ended.stderr
+
+
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("SGLANG_CONSOLE_HOME", str(tmp_path / "file"))
