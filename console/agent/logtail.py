@@ -24,6 +24,8 @@ CATCH_UP_BYTES = 4 << 20
 """Of a log that an earlier agent followed, this much of its head (the start) and of its end is read."""
 TAIL_BYTES = 64 * 1024
 TAIL_LINES = 200
+BEFORE_BYTES = 64
+CUT = "the log was cut or replaced while it was followed"
 
 
 class LogTail:
@@ -46,6 +48,8 @@ class LogTail:
         self._silent = False
         self._reader = LogReader(secrets)
         self._offset = 0
+        self._before = b""
+        """The last bytes before the offset: a file that was cut and has grown past it since does not hold them there."""
         self._inode: int | None = None
         self._recent = bytearray()
         self._shown: tuple[str, ...] | None = ()
@@ -113,11 +117,12 @@ class LogTail:
         except OSError as error:
             if self._inode is not None:
                 self.note = f"{self.path.name} is gone: {error.strerror or error}"
-                self._inode, self._offset = None, 0  # a successor may get the same inode
+                self._inode = None  # a successor may get the same inode
+                self._start_over()
             return 0
         if self._inode is not None and (found.st_ino != self._inode or found.st_size < self._offset):
-            self.note = "the log was cut or replaced while it was followed"
-            self._offset = 0
+            self.note = CUT
+            self._start_over()
         self._inode = found.st_ino
         return found.st_size
 
@@ -132,11 +137,18 @@ class LogTail:
             self.note = f"{self.path.name} cannot be read: {error.strerror or error}"
             return
         try:
+            if (
+                self._before
+                and os.pread(descriptor, len(self._before), self._offset - len(self._before)) != self._before
+            ):
+                self.note = CUT
+                self._start_over()
             while self._offset < end:
                 piece = os.pread(descriptor, min(PIECE_BYTES, end - self._offset), self._offset)
                 if not piece:
                     break
                 self._offset += len(piece)
+                self._before = (self._before + piece[-BEFORE_BYTES:])[-BEFORE_BYTES:]
                 self._take(piece)
                 await asyncio.sleep(0)
         except OSError as error:
@@ -144,9 +156,12 @@ class LogTail:
         finally:
             os.close(descriptor)
 
+    def _start_over(self) -> None:
+        self._offset, self._before = 0, b""
+
     def _skip_to(self, offset: int) -> None:
         self.note = f"{offset - self._offset} bytes of the log were skipped to keep up"
-        self._offset = offset
+        self._offset, self._before = offset, b""
         self._take(b"\n")
 
     def _take(self, piece: bytes) -> None:

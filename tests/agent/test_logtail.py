@@ -52,6 +52,19 @@ async def test_a_log_that_comes_late_and_grows_in_pieces(path):
     await tail.stop()
 
 
+@pytest.mark.parametrize("times", [1, 2, 3, 9])
+async def test_a_log_that_was_cut_and_has_grown_past_it_between_two_looks(path, times):
+    """The size alone does not tell: as long as before, or longer, and another text."""
+    path.write_bytes(DECODE * 2)
+    tail = LogTail(path)
+    await tail.drain()
+    path.write_bytes((DECODE.replace(b"52.56", b"61.25")) * times + b"[2026-12-01 04:29:26] last\n")
+    await tail.drain()
+    assert tail.state.decode_lines == 2 + times
+    assert tail.tail(1) == ("[2026-12-01 04:29:26] last",)
+    assert "cut or replaced" in tail.note
+
+
 async def test_cut_and_replaced_logs_are_followed_on_and_told(path):
     path.write_bytes(DECODE * 3)
     tail = LogTail(path)
