@@ -61,6 +61,7 @@ def cut(on: FaultRig, _chance: random.Random) -> Outcome:
     on.up()
     on.sim_fault("log_truncate")
     noticed_s = _followed(on, _log(on))
+    check("cut or replaced" in on.snapshot().engine.note, "it is told that lines are missing")
     check(on.is_ready(), "the engine is ready")
     return Outcome(noticed_s)
 

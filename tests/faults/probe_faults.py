@@ -82,12 +82,18 @@ def probe_silent(on: FaultRig, _chance: random.Random) -> Outcome:
 
 
 def gpu_file_garbage(on: FaultRig, chance: random.Random) -> Outcome:
-    """What the simulated cards read is overwritten with bytes: they idle for a moment and are back."""
+    """What the simulated cards read is overwritten with bytes again and again: they idle, and are back after."""
     on.up()
     path = on.paths.probe / "simulated-engine.json"
+    until(lambda: any(gpu.processes for gpu in on.snapshot().gpus), "the engine's memory is shown", 6.0)
+
+    def idle() -> bool:
+        path.write_bytes(chance.randbytes(200))
+        return not any(gpu.processes for gpu in on.snapshot().gpus)
+
+    until(idle, "the cards cannot tell the engine's memory", 6.0)
+    check(len(on.snapshot().gpus) == 8, "eight cards are shown")
     begun = time.monotonic()
-    path.write_bytes(chance.randbytes(200))
-    until(lambda: len(on.snapshot().gpus) == 8, "eight cards are shown", 4.0)
     until(lambda: any(gpu.processes for gpu in on.snapshot().gpus), "the engine's memory is shown again", 6.0)
     check(on.state is rig.EngineState.READY, "the engine is ready")
     return Outcome(time.monotonic() - begun)
