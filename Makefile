@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint types check unit test-real test-real-long demo-real faults bench pictures clean
+.PHONY: demo test retest lint types unit test-real test-real-long demo-real faults bench pictures clean
 
 $(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -27,6 +27,9 @@ types: $(STAMP)
 
 unit: $(STAMP)
 	$(BIN)/python -m pytest -q
+
+retest: lint types  ## what failed in the last run, once more and alone: tests of processes and clocks on a busy machine
+	$(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none
 
 test-real: $(STAMP)  ## the real SGLang on the CPU, one and two ranks
 	tests/real/run.sh
