@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from console.commands import _profiles_exchange
 from console.errors import ConsoleError, ExitCode
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+    from console.cli import RigContext
+    from profiles.schema import Profile
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Nothing but JSON on stdout.")
 
@@ -32,6 +36,15 @@ def command() -> None:
     Yours are TOML files in a folder of your own (console profiles path); the built-in ones are never changed: saving one
     under its name makes a copy of yours that hides it. Wherever a PROFILE is named, a path to a .toml file will do.
     """
+
+
+for _other in (
+    _profiles_exchange.export_command,
+    _profiles_exchange.import_command,
+    _profiles_exchange.edit_command,
+    _profiles_exchange.apply_command,
+):
+    command.add_command(_other)
 
 
 @command.command("list")
@@ -98,17 +111,23 @@ def path_command(profile: str | None, as_json: bool) -> None:
 
 @command.command("diff")
 @click.argument("a", shell_complete=complete_names)
-@click.argument("b", shell_complete=complete_names)
+@click.argument("b", required=False, shell_complete=complete_names)
+@click.option("--running", is_flag=True, help="Compare A with what runs now, live changes included.")
 @JSON
-def diff_command(a: str, b: str, as_json: bool) -> None:
-    """Print the keys in which profile A and profile B differ; a dash is the default."""
+@click.pass_obj
+def diff_command(obj: RigContext, /, a: str, b: str | None, running: bool, as_json: bool) -> None:
+    """Print the keys in which profile A differs from profile B, or from the running engine; a dash is the default."""
     from profiles import store
 
-    left, right = store.load(a), store.load(b)
+    if running is (b is not None):
+        raise ConsoleError("compare A with what?", todo="name a second profile, or give --running", code=ExitCode.USAGE)
+    left = store.load(a)
+    right = store.load(b) if b is not None else _running(obj)
+    b = b or "what runs"
     found = list(store.differences(left, right))
     if as_json:
         rows = [{"key": key, "a": one, "b": other} for key, one, other in found]
-        _print_json({"a": left.name, "b": right.name, "same": not found, "differences": rows})
+        _print_json({"a": left.name, "b": right.name, "running": running, "same": not found, "differences": rows})
         return
     if not found:
         click.echo(f"{a} and {b} are the same", err=True)
@@ -157,6 +176,14 @@ def save_command(
         _print_json({"name": name, "path": str(path), "from": start.profile.name, "differences": rows})
     else:
         click.echo(str(path))
+
+
+def _running(obj: RigContext) -> Profile:
+    """What runs now, as a profile."""
+    from console.agent.running import as_profile
+    from console.commands import _rig
+
+    return as_profile(_rig.connect(obj).running())
 
 
 def _print_json(document: dict[str, Any]) -> None:
