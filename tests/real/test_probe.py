@@ -153,7 +153,10 @@ async def test_depth_changes_within_two_rounds_while_requests_run(engine, live, 
                 assert (to, by) == (depth, "console")
                 assert at_s - pinned_s < 2 * window.stages["cycle"].max_ms / 1e3
             clean = rounds_after(feed, 12)
-            assert len([tries for tries in clean.tries if tries]) == depth
+            assert clean.drafted == depth * clean.rounds
+            assert (
+                len([tries for tries in clean.tries if tries]) <= depth
+            )  # a deep position may not be reached in few rounds
         with pytest.raises(ConsoleError, match=r"depth 4 was not built at the start; there are 0, 1, 2, 3, 5"):
             await live.set_depth(4)
         assert rounds_after(feed, 3).newest.pinned == 5
