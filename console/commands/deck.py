@@ -30,7 +30,7 @@ def open_app(rig: str | None, *, simulated: bool = False, first: Callable[[Agent
         first: what to ask of the agent once, before the first figures are shown.
     """
     from console.app import ConsoleApp
-    from console.screens import plain
+    from console.screens import hangup, plain
     from console.screens.agent import CannotBeginError
 
     todo = [first] if first is not None else []
@@ -52,6 +52,7 @@ def open_app(rig: str | None, *, simulated: bool = False, first: Callable[[Agent
             todo.clear()
         return client
 
+    hangup.end_with_the_terminal()
     app = ConsoleApp(connect, rig=rig, ascii_only=plain.here())
     app.run()
     if app.failure is not None:

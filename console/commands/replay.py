@@ -61,7 +61,7 @@ def _print(recording: Recording, speed: float | None) -> None:
 def _open(file: Path, speed: float) -> None:
     from console.agent.recording import Recording
     from console.agent.replay import Player, ReplayClient
-    from console.screens import plain
+    from console.screens import hangup, plain
     from console.screens.replay import ReplayApp
 
     with Recording(file) as recording:  # what is no journal is told before a screen is opened
@@ -70,6 +70,7 @@ def _open(file: Path, speed: float) -> None:
     app = ReplayApp(
         lambda: client, player=client.player, rig=first.rig if first is not None else None, ascii_only=plain.here()
     )
+    hangup.end_with_the_terminal()
     app.run()
     if app.failure is not None:
         raise app.failure
