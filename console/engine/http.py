@@ -22,6 +22,8 @@ NORMAL_S = 10.0
 """Routes that take a round trip through the scheduler."""
 HEALTH_S = 25.0
 """``/health`` generates a token and answers after 1 to 20 s."""
+KEEPALIVE_S = 4.0
+"""uvicorn closes an idle connection after 5 s; a request sent into that moment would be lost."""
 
 
 class EngineUnreachable(ConsoleError):  # noqa: N818 - the name says what happened
@@ -67,7 +69,9 @@ class EngineClient:
 
         # trust_env stays off: a proxy has no business between the console and a server on this box.
         self._session = aiohttp.ClientSession(
-            timeout=aiohttp.ClientTimeout(total=NORMAL_S), cookie_jar=aiohttp.DummyCookieJar()
+            timeout=aiohttp.ClientTimeout(total=NORMAL_S),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            connector=aiohttp.TCPConnector(keepalive_timeout=KEEPALIVE_S),
         )
         return self
 
