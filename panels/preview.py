@@ -13,6 +13,13 @@ from panels.base import Frame, Panel
 from panels.rows import EMPTY, Row, crop_middle, fit, wrap
 from panels.text import clean, duration
 
+HOW = {
+    "live": "live: the engine keeps serving",
+    "restart": "restart: running requests are drained, then the engine starts anew",
+    "stop": "stop: running requests are drained, then the engine ends",
+}
+"""What a path means for those who are served."""
+
 
 class PreviewPanel(Panel):
     """The changes, the path, the time it takes and the warnings; or why it is refused. As high as it needs to be."""
@@ -61,15 +68,8 @@ def preview_rows(preview: Preview, cells: int) -> list[Row]:
 def _path(preview: Preview, cells: int) -> list[Row]:
     rows: list[Row] = []
     if preview.path:
-        live = preview.path == "live"
-        how = (
-            "live: the engine keeps serving"
-            if live
-            else "restart: running requests are drained, then the engine starts anew"
-        )
-        rows += wrap(
-            how if preview.path in ("live", "restart") else clean(preview.path), cells, "good" if live else "warn", 2
-        )
+        how = HOW.get("stop" if preview.kind == "stop" else preview.path) or clean(preview.path)
+        rows += wrap(how, cells, "good" if preview.path == "live" else "warn", 2)
         if preview.path_why:
             rows += wrap(clean(preview.path_why), cells, "label", 3)
     if preview.expected_s is not None:
